@@ -1,0 +1,21 @@
+"""The floor: the mean image."""
+
+from typing import Self
+
+from torch import Tensor
+
+from attacks.base import Attack, Knowledge
+
+
+class Mean(Attack):
+    """Floor: the mean of the attacker's images, whatever was sent."""
+
+    kind = "floor"
+    image_: Tensor
+
+    def fit(self, knowledge: Knowledge) -> Self:
+        self.image_ = knowledge.images.mean(0)
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        return self.image_.expand(len(z), -1, -1, -1)

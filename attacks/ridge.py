@@ -1,0 +1,81 @@
+"""The linear attack in closed form."""
+
+from typing import Annotated, Self
+
+import torch
+from annotated_types import Ge, Gt, Lt
+from torch import Tensor
+
+from attacks.base import Attack, Knowledge
+
+PENALTIES = torch.logspace(-6, 1, 15)
+"""Candidates for the ridge penalty, in units of the mean variance of a feature."""
+
+
+class Ridge(Attack):
+    """Linear MMSE estimate x = mu_x + S_xz (S_zz + lambda I)^-1 (z~ - mu_z), Hoerl and Kennard
+    (1970); lambda is chosen on the attacker's own validation images.
+
+    Args:
+        draws: releases per image that the moments are averaged over (1 if nothing is random).
+        val_share: share of the attacker's images that choose lambda.
+    """
+
+    kind = "closed_form"
+    weight_: Tensor
+    bias_: Tensor
+    penalty_: float
+    error_: float
+
+    def __init__(
+        self,
+        *,
+        draws: Annotated[int, Ge(1)] = 4,
+        val_share: Annotated[float, Gt(0), Lt(1)] = 0.15,
+    ) -> None:
+        self.draws, self.val_share = draws, val_share
+
+    def fit(self, knowledge: Knowledge) -> Self:
+        fit, val = knowledge.parts(self.val_share)
+        z, x = releases(knowledge, fit, self.draws)
+        return self.fit_pairs(z, x, *releases(knowledge, val, self.draws))
+
+    def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
+        """Fits on releases z (N, D) and images x (N, C, H, W); chooses lambda on the ``val``
+        pairs. Sets ``weight_`` (D, P), ``bias_`` (P,) for P = C H W, ``penalty_`` and the
+        validation MSE ``error_``."""
+        self.image_shape_ = x.shape[1:]
+        x, x_val = x.flatten(1), x_val.flatten(1)
+        mean_z, mean_x = z.mean(0), x.mean(0)
+        centred = z - mean_z
+        values, vectors = torch.linalg.eigh((centred.T @ centred / len(z)).double())
+        cross = vectors.T @ (centred.T @ (x - mean_x) / len(z)).double()
+        spread = values.clamp_min(0).mean().clamp_min(1e-12)
+        penalties = PENALTIES.to(values) * spread
+        scores = ((z_val - mean_z).double() @ vectors).float()
+        errors = []
+        for penalty in penalties:
+            scaled = cross / (values.clamp_min(0) + penalty)[:, None]
+            guess = (scores @ scaled.float() + mean_x).clamp(0, 1)
+            errors.append((guess - x_val).square().mean())
+        best = int(torch.stack(errors).argmin())
+        self.penalty_, self.error_ = float(penalties[best]), float(errors[best])
+        scale = (values.clamp_min(0) + penalties[best])[:, None]
+        self.weight_ = (vectors @ (cross / scale)).to(x.dtype)
+        self.bias_ = mean_x - mean_z @ self.weight_
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        guess = z.flatten(1) @ self.weight_ + self.bias_
+        return guess.clamp(0, 1).view(-1, *self.image_shape_)
+
+
+def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, Tensor]:
+    """``draws`` fresh releases of each image in ``index``, flattened (draws n, D), and the images
+    they belong to. Where two draws are equal, nothing is random and one is enough."""
+    z = [knowledge.draw(index).flatten(1)]
+    for _ in range(draws - 1):
+        z.append(knowledge.draw(index).flatten(1))
+        if torch.equal(z[0], z[-1]):
+            return z[0], knowledge.images[index]
+    return torch.cat(z), knowledge.images[index].repeat(len(z), 1, 1, 1)

@@ -1,0 +1,16 @@
+"""Errors that a person can act on: one message, no traceback."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class BenchError(Exception):
+    """What was wrong and what to type instead; the command line prints it and exits with 2."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """``unknown defense 'nois'; did you mean 'noise'?``, or the list when nothing is close."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
+    return f"unknown {what} {name!r}; {hint}"

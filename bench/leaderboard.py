@@ -1,0 +1,238 @@
+"""Records to rows: one row per defense and strength, with the worst case and its flags."""
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from bench.stats import Estimate, bootstrap
+from bench.store import Record, Store, write_whole
+from bench.suite import Suite, Trial
+
+METRICS = ("mse", "ssim", "psnr", "fvu")
+
+
+@dataclass
+class Row:
+    """One defense at one strength, over the seeds that finished."""
+
+    defense: str
+    strength: float | None
+    seeds: list[int] = field(default_factory=list)
+    missing: int = 0
+    """Trials of this row that failed or have not run."""
+    accuracy: Estimate | None = None
+    attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    worst_attack: str = ""
+    """The attack with the lowest mean MSE."""
+    worst_ssim_attack: str = ""
+    """The attack with the highest mean SSIM."""
+    flags: list[str] = field(default_factory=list)
+    payload: int = 0
+    client_parameters: int = 0
+    train_seconds: float = float("nan")
+    class_variance: float = float("nan")
+    samples: dict[str, np.ndarray] = field(default_factory=dict)
+    """Attack to reconstructions (n, C, H, W), uint8, of the first seed; ``originals`` too."""
+
+    @property
+    def label(self) -> str:
+        return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
+
+    def worst(self, metric: str) -> Estimate:
+        """The worst case over the attacks: highest for SSIM, else that of the lowest MSE."""
+        attack = self.worst_ssim_attack if metric == "ssim" else self.worst_attack
+        return self.attacks[attack][metric]
+
+
+@dataclass
+class Board:
+    """The rows of a suite and what they are compared with."""
+
+    suite: Suite
+    rows: list[Row]
+    floors: dict[str, dict[str, float]]
+    """Predictor to MSE and SSIM; empty as long as no victim has finished."""
+
+    @property
+    def complete(self) -> list[Row]:
+        """The rows that can be judged."""
+        return [row for row in self.rows if row.accuracy and row.worst_attack]
+
+
+def build(suite: Suite, store: Store) -> Board:
+    """Reads the suite's records; those that are missing or failed are counted, never averaged."""
+    attacks_of: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in suite.attacks:
+        attacks_of[str(trial.parent)].append(trial)
+    groups: defaultdict[tuple[str, float | None], list[Trial]] = defaultdict(list)
+    for victim in suite.victims:
+        defense = victim.config["defense"]
+        groups[defense["label"], defense["strength"]].append(victim)
+    found = [_row(*name, victims, attacks_of, store) for name, victims in groups.items()]
+    rows = [row for row, _ in found]
+    floors = next((floors for _, floors in found if floors), {})
+    _flag_controls(rows)
+    return Board(suite, rows, floors)
+
+
+def _row(
+    defense: str,
+    strength: float | None,
+    victims: list[Trial],
+    attacks_of: dict[str, list[Trial]],
+    store: Store,
+) -> tuple[Row, dict[str, dict[str, float]]]:
+    row = Row(defense, strength)
+    trained = [(v, store.read(v.key)) for v in victims if store.has(v.key)]
+    trials = len(victims) + sum(len(attacks_of[v.key]) for v in victims)
+    attacked: defaultdict[str, list[Record]] = defaultdict(list)
+    for victim, _ in trained:
+        for trial in attacks_of[victim.key]:
+            if store.has(trial.key):
+                attacked[trial.config["attack"]["label"]].append(store.read(trial.key))
+    row.missing = trials - len(trained) - sum(map(len, attacked.values()))
+    if not trained:
+        return row, {}
+    records = [record for _, record in trained]
+    floors: dict[str, dict[str, float]] = records[0]["floors"]
+    row.seeds = [record["config"]["seed"] for record in records]
+    row.accuracy = bootstrap(_scores(store, records, "correct"))
+    row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
+    row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
+    row.class_variance = float(np.mean([r["metrics"]["class_variance"] for r in records]))
+    row.samples["originals"] = load_file(store.images_path(records[0]["key"]))["samples"]
+    for attack, runs in attacked.items():
+        if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
+            continue
+        error = _scores(store, runs, "mse")
+        row.attacks[attack] = {
+            "mse": bootstrap(error),
+            "ssim": bootstrap(_scores(store, runs, "ssim")),
+            "psnr": bootstrap(-10 * np.log10(np.maximum(error, 1e-10))),
+            "fvu": bootstrap(error / floors["mean_image"]["mse"]),
+        }
+        row.samples[attack] = load_file(store.images_path(runs[0]["key"]))["samples"]
+    if row.attacks:
+        row.worst_attack = min(row.attacks, key=lambda a: row.attacks[a]["mse"].mean)
+        row.worst_ssim_attack = max(row.attacks, key=lambda a: row.attacks[a]["ssim"].mean)
+        row.flags = list(_flags(row, records, {a: attacked[a] for a in row.attacks}))
+    return row, floors
+
+
+def _scores(store: Store, records: list[Record], name: str) -> np.ndarray:
+    """(seeds, images) of one per-image score."""
+    rows = [load_file(store.images_path(record["key"]))[name] for record in records]
+    return np.stack(rows).astype(np.float64)
+
+
+def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) -> Iterable[str]:
+    """Reasons to distrust or to qualify a row (DESIGN section 5)."""
+    if not all(run["converged"] for runs in attacks.values() for run in runs):
+        yield "not_converged"
+    if row.worst("fvu").mean > 0.95:
+        yield "attack_failed"
+    best: dict[str, float] = {}
+    for name, runs in attacks.items():
+        kind, error = runs[0]["kind"], row.attacks[name]["mse"].mean
+        best[kind] = min(error, best.get(kind, error))
+    if "trained" in best and best.get("closed_form", 1.0) < best["trained"]:
+        yield "simple_beats_strong"
+    chance = victims[0]["metrics"]["chance"]
+    if row.accuracy and row.accuracy.mean < chance + 0.2 * (1 - chance):
+        yield "utility_collapse"
+    if victims[0]["randomized"]:
+        yield "randomized"
+
+
+def _flag_controls(rows: list[Row]) -> None:
+    """``control_failed``: the suite's attacks leave more than half of the undefended images'
+    variance unexplained, so no row of this suite says anything about privacy."""
+    controls = [row for row in rows if row.defense == "none" and row.worst_attack]
+    if any(row.worst("fvu").mean > 0.5 for row in controls):
+        for row in rows:
+            row.flags.append("control_failed")
+
+
+def table(board: Board) -> list[dict[str, Any]]:
+    """The leaderboard as plain values, best utility first within each defense's order."""
+    attacks = list(dict.fromkeys(t.config["attack"]["label"] for t in board.suite.attacks))
+    return [_values(row, attacks) for row in board.rows]
+
+
+def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "defense": row.defense,
+        "strength": row.strength,
+        "seeds": len(row.seeds),
+        "missing_trials": row.missing,
+        **_columns("accuracy", row.accuracy),
+        "worst_attack": row.worst_attack,
+    }
+    judged = bool(row.worst_attack)
+    for metric in METRICS:
+        values |= _columns(f"worst_{metric}", row.worst(metric) if judged else None)
+    values["worst_ssim_attack"] = row.worst_ssim_attack
+    for attack in attacks:
+        for metric in METRICS:
+            values |= _columns(f"{attack}_{metric}", row.attacks.get(attack, {}).get(metric))
+    return values | {
+        "flags": " ".join(row.flags),
+        "payload": row.payload or None,
+        "client_parameters": row.client_parameters or None,
+        "class_variance": row.class_variance,
+        "train_seconds": round(row.train_seconds, 1),
+    }
+
+
+def _columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    mean, low, high = estimate or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def write_csv(board: Board, path: Path) -> None:
+    """Writes ``table`` with six significant digits; what is missing is an empty field."""
+    rows = table(board)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _format(value) for name, value in row.items()} for row in rows)
+    write_whole(path, text.getvalue().encode())
+
+
+def _format(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def as_text(board: Board) -> str:
+    """The leaderboard for a terminal."""
+    head = ["defense", "strength", "accuracy", "worst MSE", "SSIM", "FVU", "by", "flags"]
+    lines = [head]
+    for row in board.rows:
+        strength = "" if row.strength is None else f"{row.strength:g}"
+        if not row.accuracy or not row.worst_attack:
+            lines.append([row.defense, strength, f"{row.missing} trials missing", *[""] * 5])
+            continue
+        cells = [_interval(row.accuracy, 3), _interval(row.worst("mse"), 4)]
+        cells += [_interval(row.worst("ssim"), 2), _interval(row.worst("fvu"), 2)]
+        flags = " ".join(flag for flag in row.flags if flag != "randomized")
+        missing = f" ({row.missing} trials missing)" if row.missing else ""
+        lines.append([row.defense, strength, *cells, row.worst_attack, flags + missing])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = "  ".join("-" * width for width in widths)
+    text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    return "\n".join([text[0], rule, *text[1:]])
+
+
+def _interval(estimate: Estimate, digits: int) -> str:
+    """``0.912 [0.895, 0.928]``, without leading zeros: ``.912 [.895, .928]``."""
+    mean, low, high = (f"{value:.{digits}f}".replace("0.", ".", 1) for value in estimate)
+    return f"{mean} [{low}, {high}]"

@@ -1,0 +1,57 @@
+"""Hyper-parameters of components: read from signatures, checked once, at the boundary."""
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from bench.errors import unknown
+
+
+@cache
+def options_of(component: type) -> type[BaseModel]:
+    """A model of the keyword-only arguments of ``component`` and, where its constructor passes
+    ``**options`` on, of its bases; a subclass's default wins."""
+    fields: dict[str, Any] = {}
+    for base in reversed(component.__mro__):
+        if base.__module__.split(".")[0] not in ("attacks", "defenses", "datasets", "tests"):
+            continue
+        if "__init__" not in vars(base):
+            continue
+        hints = get_type_hints(base.__init__, include_extras=True)
+        parameters = inspect.signature(base.__init__).parameters.values()
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            fields = {}
+        for p in parameters:
+            if p.kind is p.KEYWORD_ONLY:
+                fields[p.name] = (hints[p.name], p.default)
+    config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    return create_model(component.__name__, __config__=config, **fields)
+
+
+def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of ``component``, defaults filled in, as plain JSON values.
+
+    Raises:
+        ValidationError: an unknown option, a wrong type or a value out of range.
+    """
+    # JSON's strict mode takes a list for a tuple; TOML has no tuples.
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    return options_of(component).model_validate(values).model_dump(mode="json")
+
+
+def explain(error: ValidationError, where: str, known: type[BaseModel]) -> list[str]:
+    """One line per mistake: field, value, what is allowed."""
+    lines = []
+    for item in error.errors(include_url=False):
+        field = ".".join([where, *map(str, item["loc"])]).strip(".")
+        if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
+            lines.append(f"{field}: " + unknown("option", str(item["loc"][0]), known.model_fields))
+        elif item["type"] == "missing":
+            lines.append(f"{field}: is missing")
+        else:
+            message = item["msg"][0].lower() + item["msg"][1:]
+            lines.append(f"{field} = {item['input']!r}: {message}")
+    return lines

@@ -1,0 +1,49 @@
+"""Tables and figures of a results folder: pure functions of its records."""
+
+from pathlib import Path
+
+from bench import figures, leaderboard
+from bench.errors import BenchError
+from bench.store import Store, read_json, write_json
+from bench.suite import Suite, Trial, key_of
+
+
+def save_suite(suite: Suite, folder: Path) -> None:
+    """Writes ``suite.json``: which trials belong to this folder's tables."""
+    attacks = [attack.config["attack"] for attack in suite.attacks if attack.parent == suite.victims[0].key]
+    victims = [victim.config for victim in suite.victims]
+    content = {"name": suite.name, "description": suite.description}
+    write_json(folder / "suite.json", content | {"victims": victims, "attacks": attacks})
+
+
+def read_suite(folder: Path) -> Suite:
+    """The suite of a results folder.
+
+    Raises:
+        BenchError: not a results folder.
+    """
+    path = folder / "suite.json"
+    if not path.is_file():
+        raise BenchError(f"{folder} is no results folder: it has no suite.json; run a suite first")
+    content = read_json(path)
+    victims = [Trial(key_of(config), config, None) for config in content["victims"]]
+    attacks = []
+    for victim in victims:
+        for attack in content["attacks"]:
+            config = {"victim": victim.config, "attack": attack}
+            attacks.append(Trial(key_of(config), config, victim.key))
+    return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
+
+
+def write_report(folder: Path) -> None:
+    """Writes and prints everything that can be made from the records in ``folder``."""
+    board = leaderboard.build(read_suite(folder), Store(folder))
+    print(leaderboard.as_text(board))
+    written = [folder / "leaderboard.csv"]
+    leaderboard.write_csv(board, written[0])
+    if board.complete:
+        for metric in ("mse", "ssim"):
+            written += figures.tradeoff(board, metric, folder)
+        written += figures.reconstructions(board, folder)
+    names = "  ".join(path.name for path in written)
+    print(f"\n{folder}: {names}")

@@ -1,0 +1,202 @@
+"""Suites: a TOML file becomes a typed, validated list of trials."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from attacks import ATTACKS
+from bench.errors import BenchError, unknown
+from bench.models import MODELS
+from bench.options import explain, options_of, resolve
+from bench.store import key_of
+from bench.train import Training
+from datasets import DATASETS
+from defenses import DEFENSES
+
+SUITES = Path(__file__).parent / "suites"
+PROTOCOL = 1
+"""Part of every key: raised when a change of the code makes old records incomparable."""
+
+
+class Trial(NamedTuple):
+    """One unit of work. A victim's ``parent`` is None; an attack's is the key of its victim."""
+
+    key: str
+    config: dict[str, Any]
+    parent: str | None
+
+    @property
+    def label(self) -> str:
+        """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
+        victim = self.config["victim"] if self.parent else self.config
+        defense = victim["defense"]
+        strength = "" if defense["strength"] is None else f" {defense['strength']:g}"
+        attack = f"{self.config['attack']['label']} on " if self.parent else ""
+        return f"{attack}{defense['label']}{strength}, seed {victim['seed']}"
+
+
+class _File(BaseModel):
+    """A suite file as it is written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    description: str
+    model: str
+    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    dataset: dict[str, Any]
+    training: Training
+    defenses: dict[str, dict[str, Any]] = Field(min_length=1)
+    attacks: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+class Suite(NamedTuple):
+    """A resolved suite: every option of every component has its value."""
+
+    name: str
+    description: str
+    victims: tuple[Trial, ...]
+    attacks: tuple[Trial, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        return self.victims + self.attacks
+
+
+def names() -> dict[str, str]:
+    """The built-in suites and their descriptions."""
+    paths = sorted(SUITES.glob("*.toml"))
+    return {path.stem: tomllib.loads(path.read_text())["description"] for path in paths}
+
+
+def load(name: str, settings: Sequence[str] = ()) -> Suite:
+    """Reads a suite by name or path; ``settings`` are ``dotted.key=value`` overrides.
+
+    Raises:
+        BenchError: names every mistake in the file or in the settings, all at once.
+    """
+    path = SUITES / f"{name}.toml" if name in names() else Path(name)
+    if not path.is_file():
+        raise BenchError(unknown("suite", name, names()) + ", or give the path of a TOML file")
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BenchError(f"{path} is not TOML: {error}") from None
+    for setting in settings:
+        _apply(content, setting)
+    try:
+        return _resolve(path.stem, content)
+    except _Mistakes as mistakes:
+        lines = "\n  ".join(mistakes.args[0])
+        raise BenchError(f"{path}:\n  {lines}") from None
+
+
+class _Mistakes(Exception):
+    """Lines of what is wrong."""
+
+
+def _apply(content: dict[str, Any], setting: str) -> None:
+    """Sets ``a.b=value``; the value is TOML, or a plain word."""
+    dotted, sign, text = setting.partition("=")
+    if not sign or not dotted:
+        raise BenchError(f"--set {setting!r}: write key=value, e.g. --set training.epochs=5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        content = content.setdefault(parent, {})
+        if not isinstance(content, dict):
+            raise BenchError(f"--set {setting!r}: {parent!r} is a value, not a table")
+    content[last] = value
+
+
+def _resolve(name: str, content: Mapping[str, Any]) -> Suite:
+    content = dict(content)
+    if isinstance(content.get("seeds"), list):
+        content["seeds"] = tuple(content["seeds"])
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        raise _Mistakes(explain(error, "", _File)) from None
+    mistakes: list[str] = []
+    if file.model not in MODELS:
+        mistakes.append(f"model: {unknown('model', file.model, MODELS)}")
+    if len(set(file.seeds)) < len(file.seeds):
+        mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
+    dataset = _component("dataset", "", file.dataset, DATASETS, mistakes)
+    defenses = [
+        config
+        for label, entry in file.defenses.items()
+        for config in _sweep(label, entry, mistakes)
+    ]
+    attacks = [
+        {"label": label, **_component("attack", label, entry, ATTACKS, mistakes)}
+        for label, entry in file.attacks.items()
+    ]
+    if mistakes:
+        raise _Mistakes(mistakes)
+    victims, attacking = [], []
+    for defense in defenses:
+        for seed in file.seeds:
+            victim = {
+                "protocol": PROTOCOL,
+                "dataset": dataset,
+                "model": file.model,
+                "training": file.training.model_dump(),
+                "defense": defense,
+                "seed": seed,
+            }
+            key = key_of(victim)
+            victims.append(Trial(key, victim, None))
+            for attack in attacks:
+                config = {"victim": victim, "attack": attack}
+                attacking.append(Trial(key_of(config), config, key))
+    return Suite(name, file.description, tuple(victims), tuple(attacking))
+
+
+def _component(
+    what: str, label: str, entry: Mapping[str, Any], table: Mapping[str, type], mistakes: list[str]
+) -> dict[str, Any]:
+    """``{"name", "options"}`` of a table in the file; ``use`` names the component, or its label
+    does."""
+    where = f"{what}s.{label}" if label else what
+    options = dict(entry)
+    name = options.pop("use", label)
+    if not isinstance(name, str) or name not in table:
+        mistakes.append(f"{where}: {unknown(what, str(name), table)}")
+        return {}
+    try:
+        return {"name": name, "options": resolve(table[name], options)}
+    except ValidationError as error:
+        mistakes.extend(explain(error, where, options_of(table[name])))
+        return {}
+
+
+def _sweep(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> list[dict[str, Any]]:
+    """One configuration per strength; ``strengths`` is a list of values of the defense's knob."""
+    options = dict(entry)
+    strengths = options.pop("strengths", None)
+    base = _component("defense", label, options, DEFENSES, mistakes)
+    if not base:
+        return []
+    knob, where = DEFENSES[base["name"]].strength, f"defenses.{label}.strengths"
+    if strengths is None:
+        value = base["options"][knob] if knob else None
+        return [{"label": label, "strength": value, **base}]
+    if knob is None:
+        mistakes.append(f"{where}: {base['name']!r} has no strength to sweep; delete this line")
+        return []
+    if not isinstance(strengths, list) or not strengths:
+        mistakes.append(f"{where} = {strengths!r}: should be a list of values of {knob!r}")
+        return []
+    configs = []
+    for value in strengths:
+        found: list[str] = []
+        swept = _component("defense", label, {**options, knob: value}, DEFENSES, found)
+        mistakes.extend(line.replace(f"{label}.{knob}", f"{label}.strengths") for line in found)
+        configs.append({"label": label, "strength": value, **swept})
+    return configs

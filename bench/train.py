@@ -1,0 +1,114 @@
+"""Training a victim."""
+
+from collections import defaultdict
+from typing import Annotated, Any, Literal
+
+import torch
+from annotated_types import Gt
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pad
+
+from bench.victim import Victim
+from datasets import Part, Split
+
+
+class Training(BaseModel):
+    """How victims are trained; the same for every defense.
+
+    The learning rate follows one cycle (Smith and Topin, 2019). Augmentation is a random flip and
+    a shift by up to ``shift`` pixels. The last epoch's weights are kept: choosing the epoch with
+    the best validation accuracy would choose the least defended one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    epochs: PositiveInt
+    batch_size: Annotated[int, Gt(1)] = 128
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    lr: PositiveFloat = 0.01
+    weight_decay: NonNegativeFloat = 5e-4
+    shift: Annotated[int, Gt(-1)] = 2
+    precision: Literal["bf16", "fp32"] = "bf16"
+
+
+def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
+    """Trains in place; returns one row of losses, accuracies and diagnostics per epoch.
+
+    Random numbers come from torch's global generator.
+    """
+    data, defense = split.train, victim.defense
+    device = data.x.device
+    victim.to(device, memory_format=torch.channels_last)
+    size = min(training.batch_size, len(data.y))
+    steps = training.epochs * (len(data.y) // size)
+    optimiser = _optimiser(victim, training)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=steps)
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16")
+    history = []
+    for epoch in range(training.epochs):
+        defense.epoch = epoch
+        if defense.wants_refresh:
+            with torch.no_grad():
+                defense.refresh(victim.encode(data.x), data.y)
+        victim.train()
+        seen: defaultdict[str, list[Tensor]] = defaultdict(list)
+        batches = torch.randperm(len(data.y)).to(device).split(size)
+        batches = batches[: len(data.y) // size]  # a short batch would upset the statistics
+        for batch in batches:
+            x, y = augment(data.x[batch], training.shift), data.y[batch]
+            with autocast:
+                z = victim.encoder(x)
+            z = z.float()
+            penalty, diagnostics = defense.penalty(z, y)
+            with autocast:
+                logits = victim.head(defense(z))
+            loss = cross_entropy(logits.float(), y)
+            optimiser.zero_grad()
+            (loss + penalty).backward()
+            optimiser.step()
+            schedule.step()
+            diagnostics |= {"loss": loss.detach(), "penalty": penalty.detach()}
+            for name, value in diagnostics.items():
+                seen[name].append(value)
+        row = {name: float(torch.stack(values).mean()) for name, values in seen.items()}
+        history.append(row | watch(victim, split.val, split.classes))
+    return history
+
+
+def augment(x: Tensor, shift: int) -> Tensor:
+    """Flips half of the images (N, C, H, W) and moves each by up to ``shift`` pixels."""
+    n, _, h, w = x.shape
+    x = torch.where(torch.rand(n, 1, 1, 1, device=x.device) < 0.5, x.flip(3), x)
+    if not shift:
+        return x
+    x = pad(x, [shift] * 4, mode="reflect").permute(0, 2, 3, 1)
+    top, left = torch.randint(2 * shift + 1, (2, n, 1), device=x.device)
+    rows = top + torch.arange(h, device=x.device)
+    columns = left + torch.arange(w, device=x.device)
+    image = torch.arange(n, device=x.device)[:, None, None]
+    return x[image, rows[:, :, None], columns[:, None]].permute(0, 3, 1, 2)
+
+
+def watch(victim: Victim, part: Part, classes: int) -> dict[str, float]:
+    """Accuracy of releases of ``part`` and the true within-class variance of its features, mean
+    over the dimensions: what a surrogate claims to lower."""
+    z = victim.encode(part.x)
+    with torch.no_grad():
+        accuracy = (victim.predict(victim.defense(z)) == part.y).float().mean()
+    return {"val_accuracy": float(accuracy), "class_variance": class_variance(z, part.y, classes)}
+
+
+def class_variance(z: Tensor, y: Tensor, classes: int) -> float:
+    """Variance of features z (N, ...) around the mean of their class, mean over dimensions."""
+    flat = z.flatten(1)
+    member = (torch.arange(classes, device=y.device)[:, None] == y).to(flat.dtype)
+    means = (member @ flat) / member.sum(1, keepdim=True).clamp_min(1)
+    return float((flat - means[y]).square().mean())
+
+
+def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:
+    shared: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
+    if training.optimiser == "sgd":
+        return torch.optim.SGD(victim.parameters(), momentum=0.9, nesterov=True, **shared)
+    return torch.optim.AdamW(victim.parameters(), fused=True, **shared)

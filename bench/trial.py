@@ -1,0 +1,222 @@
+"""Running one trial: train a victim, or run one attack on it; either ends in one record."""
+
+import json
+import platform
+import time
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, interpolate
+
+from attacks import ATTACKS, Knowledge
+from bench.metrics import mse, psnr_of, ssim
+from bench.seeds import seed_for
+from bench.store import Store, write_whole
+from bench.suite import Trial
+from bench.train import Training, class_variance, train
+from bench.victim import Victim
+from datasets import DATASETS, Split
+
+ACCURACY_DRAWS = 5
+"""Releases per test image that the accuracy is averaged over, when they are random."""
+SAMPLES = 10
+"""Test images whose reconstructions are kept, spread evenly over the test set."""
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
+    """Runs one trial and writes its record, last.
+
+    Args:
+        trial: what to run.
+        folder: the results folder; an attack finds its victim there.
+        data: the data folder.
+
+    Raises:
+        BenchError, DatasetError, AttackError: something a person must change.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.backends.cudnn.deterministic = True
+    store, started = Store(folder), time.perf_counter()
+    victim_config = trial.config["victim"] if trial.parent else trial.config
+    split = load_data(victim_config["dataset"], data, device)
+    if trial.parent is None:
+        scores, results = _train_victim(trial, split, store)
+    else:
+        scores, results = _attack_victim(trial, split, store)
+    write_whole(store.images_path(trial.key), save(scores))
+    record = {
+        "key": trial.key,
+        "status": "ok",
+        "config": trial.config,
+        "parent": trial.parent,
+        "data_hash": split.hash,
+        **results,
+        "seconds": {**results["seconds"], "total": round(time.perf_counter() - started, 3)},
+        "machine": _machine(device),
+    }
+    store.write(record)
+
+
+def load_data(dataset: dict[str, Any], data: Path | None, device: torch.device) -> Split:
+    """The split of a resolved data set, on ``device``; the last one is kept."""
+    return _load(json.dumps(dataset, sort_keys=True), data, device)
+
+
+@lru_cache(maxsize=1)
+def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
+    config = json.loads(dataset)
+    split: Split = DATASETS[config["name"]](**config["options"]).load(data)
+    return split.to(device)
+
+
+def build_victim(config: dict[str, Any], split: Split) -> Victim:
+    """An untrained victim for a trial's configuration, on the split's device."""
+    defense = config["defense"]
+    victim = Victim(
+        config["model"], defense["name"], defense["options"], split.shape, split.classes
+    )
+    return victim.to(split.test.x.device)
+
+
+def _train_victim(
+    trial: Trial, split: Split, store: Store
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    config = trial.config
+    torch.manual_seed(seed_for("victim", config["seed"]))
+    victim = build_victim(config, split)
+    started = time.perf_counter()
+    history = train(victim, split, Training(**config["training"]))
+    seconds = time.perf_counter() - started
+    correct = _correct(victim, split, config["seed"])
+    z = victim.encode(split.test.x)
+    checkpoint = victim.save(store.victim_path(trial.key))
+    floors, samples = _floors(split), _samples(split.test.x)
+    metrics = {
+        "accuracy": float(correct.mean()),
+        "chance": float(split.test.y.bincount(minlength=split.classes).max() / len(correct)),
+        "class_variance": class_variance(z, split.test.y, split.classes),
+    }
+    results = {
+        "metrics": metrics,
+        "floors": floors,
+        "randomized": victim.defense.randomized,
+        "payload": z[0].numel(),
+        "client_parameters": victim.client_parameters,
+        "checkpoint_sha256": checkpoint,
+        "history": history,
+        "seconds": {"train": round(seconds, 3)},
+    }
+    return {"correct": correct.cpu(), "samples": samples}, results
+
+
+def _correct(victim: Victim, split: Split, seed: int) -> Tensor:
+    """Share of the releases (N,) of each test image that the head classifies rightly."""
+    torch.manual_seed(seed_for("accuracy", seed))
+    z = victim.encode(split.test.x)
+    draws = ACCURACY_DRAWS if victim.defense.randomized else 1
+    hits = [victim.predict(victim.protect(z)) == split.test.y for _ in range(draws)]
+    return torch.stack(hits).float().mean(0)
+
+
+def _attack_victim(
+    trial: Trial, split: Split, store: Store
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    config, chosen = trial.config["victim"], trial.config["attack"]
+    victim, z_aux, z_test = _stored_victim(str(trial.parent), store.folder, split)
+    knowledge = Knowledge(
+        images=split.aux.x,
+        draw=lambda index: victim.protect(z_aux[index]),
+        predict=victim.predict,
+        classes=split.classes,
+    )
+    attack = ATTACKS[chosen["name"]](**chosen["options"])
+    torch.manual_seed(seed_for("attack", chosen["label"], config["seed"]))
+    started = time.perf_counter()
+    attack.fit(knowledge)
+    fitted = time.perf_counter()
+    torch.manual_seed(seed_for("release", config["seed"]))  # the same releases for every attack
+    released = victim.protect(z_test)
+    guess = torch.cat([attack.reconstruct(part) for part in released.split(500)])
+    finished = time.perf_counter()
+    scores = {"mse": mse(split.test.x, guess), "ssim": ssim(split.test.x, guess)}
+    metrics = {name: _summary(values) for name, values in scores.items()}
+    metrics["psnr"] = _summary(psnr_of(scores["mse"]))
+    results = {
+        "metrics": metrics,
+        "kind": attack.kind,
+        "converged": attack.converged_,
+        "threat_model": {
+            "knowledge": attack.level,
+            "aux_images": len(split.aux.x),
+            "aux_overlap": 0,
+            "noise_aware": attack.kind != "floor",
+            "releases_per_image": 1,
+        },
+        "seconds": {"fit": round(fitted - started, 3), "reconstruct": round(finished - fitted, 3)},
+    }
+    kept = {name: values.float().cpu() for name, values in scores.items()}
+    return kept | {"samples": _samples(guess)}, results
+
+
+@lru_cache(maxsize=1)
+def _stored_victim(key: str, folder: Path, split: Split) -> tuple[Victim, Tensor, Tensor]:
+    """A trained victim and its clean features of aux and test; the attacks on it share them."""
+    store = Store(folder)
+    record = store.read(key)
+    victim = build_victim(record["config"], split)
+    victim.restore(store.victim_path(key), record["checkpoint_sha256"])
+    victim.requires_grad_(False)
+    return victim, victim.encode(split.aux.x), victim.encode(split.test.x)
+
+
+def _summary(values: Tensor) -> dict[str, float]:
+    """Mean, standard deviation and quantiles of per-image values (N,)."""
+    values = values.double()
+    spread = torch.tensor(QUANTILES, dtype=values.dtype, device=values.device)
+    quantiles = zip(QUANTILES, values.quantile(spread).tolist(), strict=True)
+    summary = {"mean": float(values.mean()), "std": float(values.std(correction=0))}
+    return summary | {f"q{round(100 * q):02d}": value for q, value in quantiles}
+
+
+def _samples(images: Tensor) -> Tensor:
+    """(SAMPLES, C, H, W) uint8: images at fixed places of the test set."""
+    index = torch.linspace(0, len(images) - 1, min(SAMPLES, len(images))).long()
+    return (images[index.to(images.device)] * 255).round().to(torch.uint8).cpu()
+
+
+def _floors(split: Split) -> dict[str, dict[str, float]]:
+    """MSE and SSIM of what needs no attack: the train mean, the true class's train mean, and
+    thumbnails of the test images themselves."""
+    x, (train_x, train_y) = split.test.x, split.train
+    mean = train_x.mean(0)
+    label = torch.arange(split.classes, device=x.device)
+    member = (label[:, None] == train_y).float()
+    count = member.sum(1, keepdim=True)
+    by_class = ((member @ train_x.flatten(1)) / count.clamp_min(1)).where(count > 0, mean.flatten())
+    guesses = {
+        "mean_image": mean.expand_as(x),
+        "class_mean": by_class[split.test.y].view_as(x),
+    }
+    for size in (2, 4):
+        small = adaptive_avg_pool2d(x, size)
+        guesses[f"thumbnail_{size}x{size}"] = interpolate(small, x.shape[2:], mode="nearest")
+    return {
+        name: {"mse": float(mse(x, guess).mean()), "ssim": float(ssim(x, guess).mean())}
+        for name, guess in guesses.items()
+    }
+
+
+def _machine(device: torch.device) -> dict[str, str]:
+    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
+    packages = ("torch", "torchvision", "numpy", "scikit-learn", "scikit-image")
+    return {
+        "device": f"{device.type} {name}",
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }

@@ -1,0 +1,82 @@
+"""The trained victim: what the client runs, what the server runs, and what leaves the client."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from bench.models import MODELS
+from bench.store import read_checked, write_whole
+from defenses import DEFENSES
+
+
+class Victim(nn.Module):
+    """Encoder, defense and head.
+
+    Args:
+        model: name in ``MODELS``.
+        defense: name in ``DEFENSES``.
+        options: the defense's hyper-parameters.
+        image_shape: (C, H, W) of an image.
+        classes: number of classes.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        defense: str,
+        options: Mapping[str, Any],
+        image_shape: tuple[int, int, int],
+        classes: int,
+    ) -> None:
+        super().__init__()
+        split = MODELS[model](image_shape, classes)
+        self.encoder, self.head = split
+        self.feature_shape = split.feature_shape(image_shape)
+        self.defense = DEFENSES[defense](self.feature_shape, classes, **options)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
+        self.eval()
+        with torch.no_grad():
+            return torch.cat([self.encoder(part) for part in x.split(500)])
+
+    def release(self, x: Tensor) -> Tensor:
+        """What leaves the client for images ``x``: defense(encoder(x)), in evaluation mode."""
+        return self.protect(self.encode(x))
+
+    def protect(self, z: Tensor) -> Tensor:
+        """The rest of ``release`` for clean features ``z``: one encoder pass serves many draws."""
+        self.eval()
+        with torch.no_grad():
+            released: Tensor = self.defense(z)
+        return released
+
+    def predict(self, z: Tensor) -> Tensor:
+        """The head's class (N,) for releases ``z``."""
+        self.eval()
+        with torch.no_grad():
+            return torch.cat([self.head(part) for part in z.split(500)]).argmax(1)
+
+    @property
+    def client_parameters(self) -> int:
+        return sum(p.numel() for p in self.encoder.parameters())
+
+    def save(self, path: Path) -> str:
+        """Writes the weights to ``path`` (safetensors), whole or not at all; returns the file's
+        SHA-256."""
+        content = save({name: t.contiguous() for name, t in self.state_dict().items()})
+        write_whole(path, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def restore(self, path: Path, sha256: str) -> None:
+        """Loads weights that ``save`` wrote.
+
+        Raises:
+            BenchError: the file is missing, truncated or altered.
+        """
+        self.load_state_dict(load(read_checked(path, sha256)))

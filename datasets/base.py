@@ -1,0 +1,91 @@
+"""What a data set is: four disjoint, class-stratified parts and a hash of their content."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class DatasetError(Exception):
+    """The data are missing, altered, or too few; the message says what to do."""
+
+
+class Part(NamedTuple):
+    """Images ``x`` (N, C, H, W), float32 in [0, 1], and labels ``y`` (N,), int64."""
+
+    x: Tensor
+    y: Tensor
+
+    def to(self, device: torch.device | str) -> "Part":
+        return Part(self.x.to(device), self.y.to(device))
+
+
+@dataclass(frozen=True)
+class Split:
+    """The four disjoint parts, the number of classes, and a hash of all of it.
+
+    ``train`` trains the victim, ``val`` watches it, ``aux`` is the attacker's, and ``test`` is
+    where utility and reconstructions are scored, and nothing else.
+    """
+
+    train: Part
+    val: Part
+    aux: Part
+    test: Part
+    classes: int
+    hash: str
+
+    @classmethod
+    def build(cls, parts: Mapping[str, Part], classes: int) -> "Split":
+        """Checks labels and ranges once and hashes names, images and labels in a fixed order."""
+        digest = hashlib.sha256()
+        for name in ("train", "val", "aux", "test"):
+            x, y = parts[name]
+            if not len(x) or x.min() < 0 or x.max() > 1:
+                raise DatasetError(f"part {name!r} is empty or has pixels outside [0, 1]")
+            if y.min() < 0 or y.max() >= classes:
+                raise DatasetError(f"part {name!r} has a label outside 0..{classes - 1}")
+            digest.update(f"{name}{tuple(x.shape)}".encode())
+            digest.update(np.ascontiguousarray(x.numpy()))
+            digest.update(np.ascontiguousarray(y.numpy()))
+        return cls(**parts, classes=classes, hash=digest.hexdigest()[:16])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of one image."""
+        c, h, w = self.train.x.shape[1:]
+        return c, h, w
+
+    def to(self, device: torch.device | str) -> "Split":
+        moved = {name: getattr(self, name).to(device) for name in ("train", "val", "aux", "test")}
+        return Split(**moved, classes=self.classes, hash=self.hash)
+
+
+class Dataset(ABC):
+    """A data set. The constructor stores its keyword-only options; ``load`` does the work.
+
+    Deterministic: the same options give the same ``Split.hash`` on every machine.
+    """
+
+    needs_data: ClassVar[bool] = False
+    """Whether files must be found below a data folder (``--data`` or ``SMASHBENCH_DATA``)."""
+
+    @abstractmethod
+    def load(self, root: Path | None) -> Split:
+        """Loads the four parts on the CPU.
+
+        Args:
+            root: the data folder; unused by data sets that need none.
+
+        Raises:
+            DatasetError: files are missing or altered, or the options ask for too many images.
+        """
+
+    def fetch(self, root: Path) -> None:
+        """Downloads the files into ``root``; by default there is nothing to download."""

@@ -1,0 +1,62 @@
+"""What a defense is. The base class does nothing and is the baseline ``none``."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+Diagnostics = dict[str, Tensor]
+"""Named 0-d tensors, detached; the training loop averages them over each epoch."""
+
+
+class Defense(nn.Module):
+    """No defense: the features leave the client as they are.
+
+    A defense overrides any of ``forward``, ``penalty`` and ``refresh``. Its hyper-parameters are
+    keyword-only arguments of its constructor, with defaults; a suite may set each of them.
+
+    Args:
+        shape: (C', H', W') of the features of one image.
+        classes: number of classes.
+    """
+
+    strength: ClassVar[str | None] = None
+    """The hyper-parameter a suite sweeps; None where there is nothing to sweep."""
+
+    epoch: int = 0
+    """Set by the training loop at the start of every epoch."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        self.shape, self.classes = shape, classes
+
+    def forward(self, z: Tensor) -> Tensor:
+        """What leaves the client for features ``z`` (B, C', H', W'), in training, in evaluation
+        and under attack alike; same shape."""
+        return z
+
+    def penalty(self, z: Tensor, y: Tensor) -> tuple[Tensor, Diagnostics]:
+        """The weighted regulariser, a scalar that is added to the cross entropy.
+
+        Args:
+            z: features (B, C', H', W') before ``forward``; the head gets no gradient from here.
+            y: labels (B,).
+        """
+        return z.new_zeros(()), {}
+
+    @property
+    def randomized(self) -> bool:
+        """Whether two releases of the same features differ."""
+        return False
+
+    @property
+    def wants_refresh(self) -> bool:
+        """Whether ``refresh`` is to be called at the start of this epoch."""
+        return False
+
+    def refresh(self, features: Tensor, labels: Tensor) -> None:
+        """Refits statistics on all training features.
+
+        Args:
+            features: (N, C', H', W'), from an evaluation-mode pass without augmentation.
+            labels: (N,).
+        """

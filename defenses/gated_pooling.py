@@ -1,0 +1,76 @@
+"""CEM with gated attention pooling."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+
+from defenses.base import Diagnostics
+from defenses.cem import Cem, Count, NonNegative
+from defenses.groups import Groups
+
+
+class GatedPooling(Cem):
+    """GatedAttentionCEM: the within-class variance is weighted by gated attention.
+
+    Per class, on x_m = LayerNorm(z_m) without affine parameters (a learned scale could shrink to
+    0 and fake the result): l_m = w^T [tanh(V x_m) * sigmoid(U x_m)] (Ilse et al., ICML 2018,
+    eq. 9), a = softmax(l) over the class, v = sum_m a_m (x_m - sum_m a_m x_m)^2, R_c = mean_d
+    gate(v_d). Classes with one sample in the batch are skipped.
+
+    Known trap: attention alone can drive this loss to 0 by looking at one sample of each class
+    while the features keep their variance. ``effective_samples`` beside the true variance shows it.
+
+    Args:
+        features: take the variance on ``normalized`` or on ``raw`` features; the attention sees
+            normalized ones in both.
+        attention: ``joint`` trains the attention to lower the penalty, as the source does;
+            ``adversarial`` trains it to raise the penalty; ``detached`` keeps it as it was drawn
+            and passes no gradient through it; ``uniform`` weighs all samples alike.
+        cem: the options of ``Cem``.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        features: Literal["normalized", "raw"] = "normalized",
+        attention: Literal["joint", "detached", "uniform", "adversarial"] = "joint",
+        warmup_epochs: Count = 5,
+        scale: NonNegative = 0.1,
+        **cem: Any,
+    ) -> None:
+        super().__init__(shape, classes, warmup_epochs=warmup_epochs, scale=scale, **cem)
+        self.features, self.attention = features, attention
+        dimensions = torch.Size(shape).numel()
+        width = min(512, max(64, dimensions // 4))
+        self.v = nn.Linear(dimensions, width, bias=False)
+        self.u = nn.Linear(dimensions, width, bias=False)
+        self.w = nn.Linear(width, 1, bias=False)
+        if attention == "adversarial":
+            for parameter in self.parameters():  # only the penalty reaches these parameters
+                parameter.register_hook(torch.neg)
+
+    def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
+        x = layer_norm(z, z.shape[1:])
+        if self.attention == "uniform":
+            a = (1 / groups.count)[groups.index]
+        else:
+            logits = self.w(self.v(x).tanh() * self.u(x).sigmoid()).squeeze(1)
+            a = groups.softmax(logits)
+            if self.attention == "detached":
+                a = a.detach()
+        values = x if self.features == "normalized" else z
+        weights = groups.member * a
+        mean = weights @ values
+        v = weights @ (values - mean[groups.index]).square()
+        several = groups.count > 1
+        losses, diagnostics = self.gated(self.reduce(v))
+        with torch.no_grad():
+            n = several.sum().clamp_min(1)
+            effective = (1 / weights.square().sum(1).clamp_min(1e-12)).where(several, 0).sum() / n
+            samples = groups.count.where(several, 0).sum() / n
+        diagnostics |= {"effective_samples": effective, "samples_per_class": samples}
+        return losses.where(several, 0), diagnostics
