@@ -50,7 +50,7 @@ class Gmm(Attack):
         self.ridge_ = Ridge().fit_pairs(z, x, z_val, x_val)
         self.mixture_: _Mixture | None = None
         self.n_components_, self.shrinkage_, best = 1, 1.0, self.ridge_.error_
-        x, x_val = x.flatten(1), x_val.flatten(1)
+        z, x, z_val, x_val = (values.flatten(1) for values in (z, x, z_val, x_val))
         scores = _scores(z, x, self.rank)
         for k in self.components:
             if len(fit) < 10 * k:

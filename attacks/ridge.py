@@ -41,11 +41,11 @@ class Ridge(Attack):
         return self.fit_pairs(z, x, *releases(knowledge, val, self.draws))
 
     def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
-        """Fits on releases z (N, D) and images x (N, C, H, W); chooses lambda on the ``val``
-        pairs. Sets ``weight_`` (D, P), ``bias_`` (P,) for P = C H W, ``penalty_`` and the
-        validation MSE ``error_``."""
+        """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
+        ``val`` pairs. Sets ``weight_`` (D, P), ``bias_`` (P,) for D = C' H' W' and P = C H W,
+        ``penalty_`` and the validation MSE ``error_``."""
         self.image_shape_ = x.shape[1:]
-        x, x_val = x.flatten(1), x_val.flatten(1)
+        z, x, z_val, x_val = (values.flatten(1) for values in (z, x, z_val, x_val))
         mean_z, mean_x = z.mean(0), x.mean(0)
         centred = z - mean_z
         values, vectors = torch.linalg.eigh((centred.T @ centred / len(z)).double())
@@ -71,11 +71,11 @@ class Ridge(Attack):
 
 
 def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, Tensor]:
-    """``draws`` fresh releases of each image in ``index``, flattened (draws n, D), and the images
+    """``draws`` fresh releases of each image in ``index`` (draws n, C', H', W') and the images
     they belong to. Where two draws are equal, nothing is random and one is enough."""
-    z = [knowledge.draw(index).flatten(1)]
+    z = [knowledge.draw(index)]
     for _ in range(draws - 1):
-        z.append(knowledge.draw(index).flatten(1))
+        z.append(knowledge.draw(index))
         if torch.equal(z[0], z[-1]):
             return z[0], knowledge.images[index]
     return torch.cat(z), knowledge.images[index].repeat(len(z), 1, 1, 1)

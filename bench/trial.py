@@ -187,7 +187,7 @@ def _summary(values: Tensor) -> dict[str, float]:
 def _samples(images: Tensor) -> Tensor:
     """(SAMPLES, C, H, W) uint8: images at fixed places of the test set."""
     index = torch.linspace(0, len(images) - 1, min(SAMPLES, len(images))).long()
-    return (images[index.to(images.device)] * 255).round().to(torch.uint8).cpu()
+    return (images[index.to(images.device)] * 255).round().to(torch.uint8).cpu().contiguous()
 
 
 def _floors(split: Split) -> dict[str, dict[str, float]]:

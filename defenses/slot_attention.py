@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import torch
 from annotated_types import Ge
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, normalize, softplus
+from torch.nn.functional import layer_norm, softplus
 
 from defenses.base import Diagnostics
 from defenses.cem import Cem, Count, NonNegative, Positive
@@ -120,10 +120,11 @@ class SlotAttention(Cem):
         return context + self.alpha_ffn.tanh() * self.ffn(context)
 
     def _assign(self, context: Tensor, slots: Tensor, groups: Groups) -> Tensor:
-        """Soft assignments (B, S) to the slots of each sample's class, by cosine similarity."""
-        own = normalize(slots, dim=-1)[groups.index]
-        similarity = torch.einsum("bd,bsd->bs", normalize(context, dim=-1), own)
-        return (self.slot_power * (self.beta * similarity)).softmax(1)
+        """Soft assignments (B, S) to the slots of each sample's class, by scaled dot products; a
+        softmax to the power p, renormalised, is the softmax of p times the logits."""
+        similarity = torch.einsum("bd,bsd->bs", context, slots[groups.index])
+        similarity = similarity * context.shape[1] ** -0.5
+        return (self.slot_power * self.beta * similarity).softmax(1)
 
     def _gated_variance(
         self, x: Tensor, r: Tensor, groups: Groups

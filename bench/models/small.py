@@ -9,9 +9,9 @@ def small(image_shape: tuple[int, int, int], classes: int) -> SplitModel:
     """Two convolution blocks and an 8-channel bottleneck: 8x8x8 features for 32x32 images."""
     encoder = nn.Sequential(
         Normalize(),
-        *block(image_shape[0], 24, pool=True),
-        *block(24, 48, pool=True),
-        *bottleneck(48, 8),
+        *block(image_shape[0], 16, pool=True),
+        *block(16, 32, pool=True),
+        *bottleneck(32, 8),
     )
     head = nn.Sequential(
         *block(8, 64, pool=True),
