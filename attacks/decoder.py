@@ -41,7 +41,7 @@ class Decoder(Attack):
         width: Annotated[int, Ge(8)] = 64,
         blocks: Annotated[int, Ge(1)] = 3,
         batch_size: Annotated[int, Ge(1)] = 32,
-        lr: Annotated[float, Gt(0)] = 2e-3,
+        lr: Annotated[float, Gt(0)] = 3e-3,
         max_steps: Annotated[int, Ge(1)] = 20_000,
         min_gain: Annotated[float, Ge(0), Lt(1)] = 0.01,
         patience: Annotated[int, Ge(1)] = 3,
@@ -56,7 +56,7 @@ class Decoder(Attack):
         fit, val = knowledge.parts(self.val_share)
         z_val, x_val = releases(knowledge, val, 2)
         net = _Network(*releases(knowledge, fit, 2), self.width, self.blocks)
-        net.to(x_val.device, memory_format=torch.channels_last)
+        net.to(x_val.device).to(memory_format=torch.channels_last)
         average = deepcopy(net).eval()
         best = mark = float(mse_loss(_predict(average, z_val), x_val))
         self.net_, self.history_, self.converged_ = deepcopy(average), [best], False
@@ -95,6 +95,9 @@ class _Network(nn.Module):
         x: their images (N, C, H, W); H and W are multiples of H' and W'.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, z: Tensor, x: Tensor, width: int, blocks: int) -> None:
         super().__init__()
         channels, factor = z.shape[1], x.shape[2] // z.shape[2]
@@ -112,9 +115,8 @@ class _Network(nn.Module):
         self.trunk = nn.Sequential(*(_Residual(width) for _ in range(blocks)))
         self.out = nn.Conv2d(width, pixels, 3, padding=1)
         self.shuffle = nn.PixelShuffle(factor)
-        for layer in (self.context, self.out):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        for parameter in (*self.context.parameters(), *self.out.parameters()):
+            nn.init.zeros_(parameter)
 
     def forward(self, z: Tensor) -> Tensor:
         z = ((z - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
@@ -147,9 +149,8 @@ def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:
     cross = (patches.T @ targets / len(patches)).double()
     weight = torch.linalg.solve(moments + ridge, cross).float().T
     convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2)
-    with torch.no_grad():
-        convolution.weight.copy_(weight[:, :-1].view_as(convolution.weight))
-        convolution.bias.copy_(weight[:, -1])
+    shape = convolution.weight.shape
+    convolution.load_state_dict({"weight": weight[:, :-1].view(shape), "bias": weight[:, -1]})
     return convolution
 
 

@@ -1,5 +1,6 @@
 """Gaussian-mixture regression: the "GMM MIA"."""
 
+import warnings
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
@@ -146,11 +147,15 @@ def _scores(z: Tensor, x: Tensor, rank: int) -> _Scores:
 
 def _expectation_maximisation(z: Tensor, x: Tensor, scores: _Scores, k: int) -> _Statistics:
     """EM on the joint scores, then the moments of every component at full rank."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
     joint = torch.cat([scores.z, scores.x], 1).cpu().numpy().astype(np.float64)
     seed = int(torch.randint(2**31, ()))
-    fit = GaussianMixture(k, reg_covar=1e-4, random_state=seed, max_iter=50, tol=1e-2).fit(joint)
+    fit = GaussianMixture(k, reg_covar=1e-4, random_state=seed, max_iter=50, tol=1e-2)
+    with warnings.catch_warnings():  # a mixture that EM would still polish serves as well
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit.fit(joint)
     p = scores.z.shape[1]
     r = torch.as_tensor(fit.predict_proba(joint), dtype=z.dtype, device=z.device)
     weight = r.mean(0)

@@ -1,7 +1,6 @@
 """The command line: ``python -m bench``."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping

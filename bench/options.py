@@ -20,8 +20,9 @@ def options_of(component: type) -> type[BaseModel]:
             continue
         if "__init__" not in vars(base):
             continue
-        hints = get_type_hints(base.__init__, include_extras=True)
-        parameters = inspect.signature(base.__init__).parameters.values()
+        constructor = vars(base)["__init__"]
+        hints = get_type_hints(constructor, include_extras=True)
+        parameters = inspect.signature(constructor).parameters.values()
         if all(p.kind is not p.VAR_KEYWORD for p in parameters):
             fields = {}
         for p in parameters:

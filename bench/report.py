@@ -4,13 +4,15 @@ from pathlib import Path
 
 from bench import figures, leaderboard
 from bench.errors import BenchError
-from bench.store import Store, read_json, write_json
-from bench.suite import Suite, Trial, key_of
+from bench.store import Store, key_of, read_json, write_json
+from bench.suite import Suite, Trial
 
 
 def save_suite(suite: Suite, folder: Path) -> None:
     """Writes ``suite.json``: which trials belong to this folder's tables."""
-    attacks = [attack.config["attack"] for attack in suite.attacks if attack.parent == suite.victims[0].key]
+    attacks = [
+        attack.config["attack"] for attack in suite.attacks if attack.parent == suite.victims[0].key
+    ]
     victims = [victim.config for victim in suite.victims]
     content = {"name": suite.name, "description": suite.description}
     write_json(folder / "suite.json", content | {"victims": victims, "attacks": attacks})

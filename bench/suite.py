@@ -86,15 +86,11 @@ def load(name: str, settings: Sequence[str] = ()) -> Suite:
         raise BenchError(f"{path} is not TOML: {error}") from None
     for setting in settings:
         _apply(content, setting)
-    try:
-        return _resolve(path.stem, content)
-    except _Mistakes as mistakes:
-        lines = "\n  ".join(mistakes.args[0])
-        raise BenchError(f"{path}:\n  {lines}") from None
+    return _resolve(path, content)
 
 
-class _Mistakes(Exception):
-    """Lines of what is wrong."""
+def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:
+    return BenchError("\n  ".join([f"{path}:", *mistakes]))
 
 
 def _apply(content: dict[str, Any], setting: str) -> None:
@@ -114,14 +110,14 @@ def _apply(content: dict[str, Any], setting: str) -> None:
     content[last] = value
 
 
-def _resolve(name: str, content: Mapping[str, Any]) -> Suite:
+def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
     content = dict(content)
     if isinstance(content.get("seeds"), list):
         content["seeds"] = tuple(content["seeds"])
     try:
         file = _File.model_validate(content)
     except ValidationError as error:
-        raise _Mistakes(explain(error, "", _File)) from None
+        raise _refusal(path, explain(error, "", _File)) from None
     mistakes: list[str] = []
     if file.model not in MODELS:
         mistakes.append(f"model: {unknown('model', file.model, MODELS)}")
@@ -138,7 +134,7 @@ def _resolve(name: str, content: Mapping[str, Any]) -> Suite:
         for label, entry in file.attacks.items()
     ]
     if mistakes:
-        raise _Mistakes(mistakes)
+        raise _refusal(path, mistakes)
     victims, attacking = [], []
     for defense in defenses:
         for seed in file.seeds:
@@ -155,7 +151,7 @@ def _resolve(name: str, content: Mapping[str, Any]) -> Suite:
             for attack in attacks:
                 config = {"victim": victim, "attack": attack}
                 attacking.append(Trial(key_of(config), config, key))
-    return Suite(name, file.description, tuple(victims), tuple(attacking))
+    return Suite(path.stem, file.description, tuple(victims), tuple(attacking))
 
 
 def _component(

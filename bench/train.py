@@ -39,7 +39,7 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
     """
     data, defense = split.train, victim.defense
     device = data.x.device
-    victim.to(device, memory_format=torch.channels_last)
+    victim.to(device).to(memory_format=torch.channels_last)
     size = min(training.batch_size, len(data.y))
     steps = training.epochs * (len(data.y) // size)
     optimiser = _optimiser(victim, training)

@@ -43,7 +43,8 @@ class Victim(nn.Module):
         """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
         self.eval()
         with torch.no_grad():
-            return torch.cat([self.encoder(part) for part in x.split(500)])
+            parts = (part.contiguous(memory_format=torch.channels_last) for part in x.split(128))
+            return torch.cat([self.encoder(part) for part in parts])
 
     def release(self, x: Tensor) -> Tensor:
         """What leaves the client for images ``x``: defense(encoder(x)), in evaluation mode."""

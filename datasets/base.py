@@ -52,8 +52,8 @@ class Split:
             if y.min() < 0 or y.max() >= classes:
                 raise DatasetError(f"part {name!r} has a label outside 0..{classes - 1}")
             digest.update(f"{name}{tuple(x.shape)}".encode())
-            digest.update(np.ascontiguousarray(x.numpy()))
-            digest.update(np.ascontiguousarray(y.numpy()))
+            digest.update(np.ascontiguousarray(x.numpy()).data)
+            digest.update(np.ascontiguousarray(y.numpy()).data)
         return cls(**parts, classes=classes, hash=digest.hexdigest()[:16])
 
     @property
@@ -87,5 +87,5 @@ class Dataset(ABC):
             DatasetError: files are missing or altered, or the options ask for too many images.
         """
 
-    def fetch(self, root: Path) -> None:
-        """Downloads the files into ``root``; by default there is nothing to download."""
+    def fetch(self, root: Path) -> None:  # noqa: B027  (most data sets have nothing to fetch)
+        """Downloads the files into ``root``."""

@@ -1,5 +1,6 @@
 """CEM with a Gaussian mixture per class."""
 
+import warnings
 from typing import Annotated, Any, Literal
 
 import torch
@@ -128,12 +129,15 @@ class GmmCem(Cem):
         return since >= 0 and since % self.refresh_every == 0
 
     def refresh(self, features: Tensor, labels: Tensor) -> None:
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
 
         if self.covariance == "full":
             flat = features.flatten(1)
             self.centre.copy_(flat.mean(0))
-            self.basis.copy_(torch.linalg.svd(flat - self.centre, full_matrices=False).Vh[: self.rank].T)
+            self.basis.copy_(
+                torch.linalg.svd(flat - self.centre, full_matrices=False).Vh[: self.rank].T
+            )
             features = (flat - self.centre) @ self.basis
         self.weights.zero_()
         for label, members in by_class(features, labels):
@@ -141,8 +145,10 @@ class GmmCem(Cem):
             if len(members) == 1:  # EM asks for two samples; one is its own component
                 members = members.repeat(2, 0)
             seed = int(torch.randint(2**31, ()))
-            fit = GaussianMixture(k, covariance_type=self.covariance, random_state=seed, reg_covar=1e-6)
-            fit.fit(members.astype("float64"))
+            fit = GaussianMixture(k, covariance_type=self.covariance, random_state=seed)
+            with warnings.catch_warnings():  # equal samples, or EM at its last iteration
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fit.fit(members.astype("float64"))
             self.weights[label, :k] = torch.as_tensor(fit.weights_)
             self.means[label, :k] = torch.as_tensor(fit.means_)
             if self.covariance == "full":

@@ -1,14 +1,15 @@
 """Class-wise sums over a batch, all classes at once, and class-wise access between epochs."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True)
+class Groups:
     """A batch of B samples grouped by label into G groups; groups may be empty.
 
     G is min(classes, B), known without looking at the labels, so nothing waits for the device

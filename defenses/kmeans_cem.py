@@ -1,5 +1,6 @@
 """CEM with K-means clusters per class."""
 
+import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -68,13 +69,16 @@ class KMeansCem(Cem):
 
     def refresh(self, features: Tensor, labels: Tensor) -> None:
         from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
 
         self.centres.zero_()
         self.weights.zero_()
         for label, members in by_class(features, labels):
             k = min(self.clusters, len(members))
             seed = int(torch.randint(2**31, ()))
-            fit = KMeans(k, n_init=1, random_state=seed).fit(members)
+            with warnings.catch_warnings():  # fewer distinct samples than clusters is ordinary
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fit = KMeans(k, n_init=1, random_state=seed).fit(members)
             counts = np.bincount(fit.labels_, minlength=k)
             self.centres[label, :k] = torch.as_tensor(fit.cluster_centers_)
             self.weights[label, :k] = torch.as_tensor(counts / len(members))

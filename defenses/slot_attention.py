@@ -126,9 +126,7 @@ class SlotAttention(Cem):
         similarity = similarity * context.shape[1] ** -0.5
         return (self.slot_power * self.beta * similarity).softmax(1)
 
-    def _gated_variance(
-        self, x: Tensor, r: Tensor, groups: Groups
-    ) -> tuple[Tensor, Diagnostics]:
+    def _gated_variance(self, x: Tensor, r: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         """R_c (G,) from samples x (B, D) and their assignments r (B, S)."""
         weights, mass, shares = _shares(r, groups)
         origin = groups.mean(x).detach()
@@ -142,14 +140,19 @@ class SlotAttention(Cem):
         margin = softplus(excess) / self.margin_sharpness
         per_slot = (dimension * snr * margin).mean(1).view_as(mass)
         share = mass / groups.count.clamp_min(1)[:, None]
-        w = share.pow(self.mass_power)
+        w = share.clamp_min(1e-12).pow(self.mass_power)
         w = w / w.sum(1, keepdim=True).clamp_min(1e-12)
         frequency = groups.count / len(x)
         class_gate = (self.class_sharpness * (frequency - self.class_threshold)).sigmoid()
         losses = class_gate * (w * per_slot).sum(1)
         several = groups.count > 1
+
+        def per_class(values: Tensor) -> Tensor:
+            """Mean of values (G S, D) over dimensions, slots and classes."""
+            return _mean(values.mean(1).view_as(mass).mean(1), several)
+
         with torch.no_grad():
-            means = torch.stack([_mean(gate.mean(1).view_as(mass).mean(1), several) for gate in (dimension, snr)])
+            means = torch.stack([per_class(dimension), per_class(snr)])
             low, high = self.gate_range
             healthy = ((means >= low) & (means <= high)).all()
             entropy = -(share * share.clamp_min(1e-12).log()).sum(1)
@@ -160,7 +163,7 @@ class SlotAttention(Cem):
                 "class_gate": _mean(class_gate, several),
                 "slot_mass_entropy": _mean(entropy, several),
                 "effective_samples": _mean(effective.mean(1), several),
-                "active_gates": _mean((v > self.tau).to(v.dtype).mean(1).view_as(mass).mean(1), several),
+                "active_gates": per_class((v > self.tau).to(v.dtype)),
                 "shut_off": (~healthy).to(x.dtype),
             }
         return losses.where(several & healthy, 0), diagnostics

@@ -1,0 +1,41 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+SUITE ?= quick
+RUN := .venv/bin/python
+
+.venv/ready: requirements.txt
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	touch $@
+
+.PHONY: help bench test test-slow check format lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 14
+
+bench: .venv/ready  ## run a suite and report: make bench [SUITE=quick]
+	$(RUN) -m bench run $(SUITE)
+
+test: .venv/ready  ## the tests, under three minutes
+	$(RUN) -m pytest
+
+test-slow: .venv/ready  ## the longer tests
+	$(RUN) -m pytest -m slow
+
+check: .venv/ready  ## lint, format and types, without changing anything
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+format: .venv/ready  ## lint and format, in place
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+lock: .venv/ready  ## renew requirements.txt from pyproject.toml
+	$(RUN) -m pip install --quiet uv
+	$(RUN) -m uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	    --python-version 3.11 --extra dev --upgrade --custom-compile-command "make lock" \
+	    --output-file requirements.txt pyproject.toml
+
+clean:  ## remove the environment and caches, not the results
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

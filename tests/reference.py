@@ -1,0 +1,151 @@
+"""The defenses' formulas as slow float64 loops over classes, straight from DESIGN section 4."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm, softplus
+
+from defenses.cem import Cem
+from defenses.gated_pooling import GatedPooling
+from defenses.gmm_cem import GmmCem
+from defenses.kmeans_cem import KMeansCem
+from defenses.slot_attention import SlotAttention
+
+
+def gate(v: Tensor, d: Cem) -> Tensor:
+    if d.gate_kind == "linear":
+        return v
+    if d.gate_kind == "capacity":
+        return 0.5 * (1 + v / max(d.noise**2, 1e-8)).log()
+    tau = max(d.var_threshold * d.noise**2, 1e-8)
+    return ((v + d.gamma).log() - math.log(tau + d.gamma)).clamp_min(0)
+
+
+def gated(v: Tensor, d: Cem) -> Tensor:
+    """Gate of per-dimension variances v (D,), as ``variance`` says."""
+    if d.variance == "mean":
+        return gate(v.mean(), d)
+    if d.variance == "trace":
+        return gate(v.sum(), d)
+    return gate(v, d).mean()
+
+
+def penalty(z: Tensor, y: Tensor, d: Cem) -> Tensor:
+    z = z.flatten(1)
+    classes = y.unique().tolist()
+    total = 0 * z.sum()
+    for c in classes:
+        x = z[y == c]
+        share = len(x) / len(z) if d.class_weight == "frequency" else 1 / len(classes)
+        total = total + share * class_loss(x, c, len(z), d)
+    return d.lam * d.current_scale * total
+
+
+def class_loss(x: Tensor, c: int, batch: int, d: Cem) -> Tensor:
+    if isinstance(d, KMeansCem):
+        return kmeans(x, c, d)
+    if isinstance(d, GmmCem):
+        return gmm(x, c, d)
+    if len(x) < 2:
+        return 0 * x.sum()
+    if isinstance(d, GatedPooling):
+        return gated_pooling(x, d)
+    assert isinstance(d, SlotAttention)
+    return slot_attention(x, batch, d)
+
+
+def kmeans(x: Tensor, c: int, d: KMeansCem) -> Tensor:
+    used = [k for k in range(d.clusters) if d.weights[c, k] > 0]
+    owner = [
+        min(used, key=lambda k: float((row - d.centres[c, k]).square().sum())) for row in x.detach()
+    ]
+    v = torch.zeros_like(x[0])
+    for k in used:
+        members = [row for row, o in zip(x, owner, strict=True) if o == k]
+        if members:
+            spread = torch.stack([(row - d.centres[c, k]).square() for row in members])
+            v = v + d.weights[c, k] * spread.mean(0)
+    return gated(v, d)
+
+
+def gmm(x: Tensor, c: int, d: GmmCem) -> Tensor:
+    full = d.covariance == "full"
+    if full:
+        x = (x - d.centre) @ d.basis
+    used = [k for k in range(d.components) if d.weights[c, k] > 0]
+    r = torch.zeros(len(x), d.components, dtype=x.dtype)
+    for i, row in enumerate(x.detach()):
+        logs = []
+        for k in used:
+            off = row - d.means[c, k]
+            if full:
+                precision = d.precisions[c, k] @ d.precisions[c, k].T
+                log_det = precision.logdet()
+                distance = off @ precision @ off
+            else:
+                log_det = -d.variances[c, k].log().sum()
+                distance = (off**2 / d.variances[c, k]).sum()
+            logs.append(d.weights[c, k].log() + 0.5 * log_det - 0.5 * distance)
+        r[i, used] = torch.stack(logs).softmax(0)
+    loss = 0 * x.sum()
+    s2 = max(d.noise**2, 1e-8)
+    for k in used:
+        if r[:, k].sum() <= 1e-6:
+            continue
+        off = x - d.means[c, k]
+        if full:
+            s = sum(r[i, k] * torch.outer(off[i], off[i]) for i in range(len(x))) / r[:, k].sum()
+            eye = torch.eye(x.shape[1], dtype=x.dtype)
+            each = 0.5 * (torch.logdet(s + s2 * eye) - torch.logdet(s2 * eye))
+        else:
+            each = gated((r[:, k, None] * off**2).sum(0) / r[:, k].sum(), d)
+        loss = loss + d.weights[c, k] * each
+    return loss
+
+
+def gated_pooling(x: Tensor, d: GatedPooling) -> Tensor:
+    normal = layer_norm(x, x.shape[1:])
+    if d.attention == "uniform":
+        a = torch.full((len(x),), 1 / len(x), dtype=x.dtype)
+    else:
+        a = d.w(torch.tanh(d.v(normal)) * torch.sigmoid(d.u(normal))).squeeze(1).softmax(0)
+        a = a.detach() if d.attention == "detached" else a
+    values = normal if d.features == "normalized" else x
+    mean = sum(a[m] * values[m] for m in range(len(x)))
+    v = sum(a[m] * (values[m] - mean) ** 2 for m in range(len(x)))
+    return gated(v, d)
+
+
+def slot_attention(x: Tensor, batch: int, d: SlotAttention) -> Tensor:
+    """In evaluation mode: the slots start at their mean."""
+    m, width = len(x), d.slot_mean.shape[1]
+    keys, values = d.project(layer_norm(x, x.shape[1:])).chunk(2, dim=1)
+    slots = d.slot_mean
+    for _ in range(d.rounds):
+        query = d.slot_query(d.slot_norm(slots))
+        r = (keys @ query.T / width**0.5).softmax(1)
+        update = (r / r.sum(0)).T @ values
+        slots = d.gru(update, slots)
+        slots = slots + d.slot_mlp(slots)
+    own = slots.expand(m, -1, -1)
+    y = keys + d.alpha_attention.tanh() * d.cross(keys[:, None], own, own)[0].squeeze(1)
+    y = y + d.alpha_ffn.tanh() * d.ffn(y)
+    r = (d.beta * (y @ slots.T) / width**0.5).softmax(1) ** d.slot_power
+    r = r / r.sum(1, keepdim=True)
+    values = y if d.measure == "context" else x
+    tau = max(d.var_threshold * d.noise**2, 1e-8)
+    losses, masses = [], []
+    for s in range(d.slots):
+        a = r[:, s] / r[:, s].sum()
+        mean = (a[:, None] * values).sum(0)
+        v = (a[:, None] * (values - mean) ** 2).sum(0) + 1e-8
+        dimension = d.dimension_gate(v.log()).sigmoid()
+        snr = (d.snr_sharpness * (v / (mean**2 + 1e-6) - d.snr_threshold)).sigmoid()
+        b = d.margin_sharpness
+        margin = softplus(b * (v.log() - math.log(tau) - d.margin)) / b
+        losses.append((dimension * snr * margin).mean())
+        masses.append((r[:, s].sum() / m) ** d.mass_power)
+    w = torch.stack(masses) / sum(masses)
+    class_gate = 1 / (1 + math.exp(-d.class_sharpness * (m / batch - d.class_threshold)))
+    return class_gate * (w * torch.stack(losses)).sum()

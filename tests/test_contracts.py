@@ -1,0 +1,147 @@
+"""Every listed component keeps its interface; a new one is tested by being listed."""
+
+import inspect
+import re
+
+import pytest
+import torch
+
+from attacks import ATTACKS, Attack, Knowledge
+from bench.models import MODELS
+from bench.options import options_of, resolve
+from bench.victim import Victim
+from datasets import DATASETS, DatasetError
+from defenses import DEFENSES, Defense
+
+TABLES = {"defense": DEFENSES, "attack": ATTACKS, "dataset": DATASETS}
+COMPONENTS = [(name, entry) for table in TABLES.values() for name, entry in table.items()]
+
+
+@pytest.mark.parametrize(("name", "component"), COMPONENTS)
+def test_options_are_keyword_only_with_defaults_and_documented(name, component):
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+    fields = options_of(component).model_fields
+    documented = "".join(base.__doc__ or "" for base in component.__mro__)
+    for option, field in fields.items():
+        assert not field.is_required(), f"{name}.{option} has no default"
+        assert re.search(rf"\b{option}\b", documented), f"{name}.{option} is not documented"
+    assert resolve(component, {}).keys() == fields.keys()
+    assert len((component.__doc__ or "").split(".\n")[0]) < 300
+
+
+@pytest.mark.parametrize("component", DEFENSES.values())
+def test_a_defense_releases_the_same_shape_and_a_scalar_penalty(component):
+    shape, classes = (8, 4, 4), 5
+    defense: Defense = component(shape, classes)
+    assert defense.strength is None or defense.strength in options_of(component).model_fields
+    z = torch.rand(12, *shape, requires_grad=True)
+    y = torch.arange(12) % classes
+    for mode in (True, False):
+        released = defense.train(mode)(z)
+        assert released.shape == z.shape
+        assert released.isfinite().all()
+        assert defense.randomized == (not torch.equal(defense(z), defense(z)))
+    for defense.epoch in range(8):
+        if defense.wants_refresh:
+            defense.refresh(z.detach(), y)
+        loss, diagnostics = defense.train().penalty(z, y)
+        assert loss.shape == ()
+        assert loss.isfinite()
+        assert all(v.shape == () and not v.requires_grad for v in diagnostics.values())
+    defense.load_state_dict({k: v.clone() for k, v in defense.state_dict().items()})
+
+
+@pytest.fixture
+def knowledge() -> Knowledge:
+    x = torch.rand(80, 3, 16, 16)
+    z = torch.nn.functional.avg_pool2d(x, 4)
+    return Knowledge(
+        images=x,
+        draw=lambda index: z[index] + 0.01 * torch.randn_like(z[index]),
+        predict=lambda released: (released.mean((1, 2, 3)) > 0.5).long(),
+        classes=3,
+    )
+
+
+@pytest.mark.parametrize("component", ATTACKS.values())
+def test_an_attack_reconstructs_images_in_range_and_deterministically(component, knowledge):
+    budget = {"max_steps": 4} if "max_steps" in options_of(component).model_fields else {}
+    guesses = []
+    for _ in range(2):
+        attack: Attack = component(**budget)
+        constructed = vars(attack).copy()
+        torch.manual_seed(0)
+        assert attack.fit(knowledge) is attack
+        assert constructed.items() <= vars(attack).items()  # the constructor's values stay
+        guesses.append(attack.reconstruct(knowledge.draw(torch.arange(7))))
+        assert guesses[-1].shape == (7, 3, 16, 16)
+        assert guesses[-1].min() >= 0
+        assert guesses[-1].max() <= 1
+    assert component.level in ("pairs", "query", "white_box")
+    assert component.kind in ("floor", "closed_form", "trained")
+    assert isinstance(attack.converged_, bool)
+    torch.manual_seed(1)
+    z = knowledge.draw(torch.arange(7))
+    torch.testing.assert_close(
+        attack.reconstruct(z), component_again(component, budget, knowledge, z)
+    )
+
+
+def component_again(component, budget, knowledge, z):
+    torch.manual_seed(0)
+    return component(**budget).fit(knowledge).reconstruct(z)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_dataset_has_four_disjoint_balanced_parts(name, request):
+    component = DATASETS[name]
+    root = request.getfixturevalue("data_root") if component.needs_data else None
+    small = {"photos": {"train": 200, "val": 50, "aux": 100, "test": 50}}.get(name, {"n": 2000})
+    split = component(**small).load(root)
+    assert component(**small).load(root).hash == split.hash
+    seen: set[bytes] = set()
+    for part in (split.train, split.val, split.aux, split.test):
+        assert part.x.dtype == torch.float32
+        assert part.x.shape[1:] == split.shape
+        assert len(part.x) == len(part.y)
+        counts = part.y.bincount(minlength=split.classes)
+        assert counts.max() <= 1.6 * counts.min() + 8
+        images = {x.numpy().tobytes() for x in part.x}
+        assert not images & seen
+        seen |= images
+    other = component(**small, seed=1).load(root)
+    assert other.hash != split.hash
+
+
+def test_a_dataset_that_needs_data_says_how_to_get_it(tmp_path):
+    for name, component in DATASETS.items():
+        if component.needs_data:
+            for root in (None, tmp_path):
+                with pytest.raises(DatasetError, match=f"fetch {name}"):
+                    component().load(root)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("size", [32, 64])
+def test_a_model_ends_its_client_in_a_bounded_bottleneck(name, size):
+    victim = Victim(name, "none", {}, (3, size, size), 7)
+    z = victim.encode(torch.rand(4, 3, size, size))
+    assert z.shape[1:] == victim.feature_shape
+    assert z.min() > 0
+    assert z.max() < 1
+    assert victim.predict(z).shape == (4,)
+
+
+def test_model_sizes_are_the_documented_ones():
+    small, vgg = (Victim(name, "none", {}, (3, 32, 32), 10) for name in ("small", "vgg11"))
+    assert small.feature_shape == vgg.feature_shape == (8, 8, 8)
+    assert 80_000 < sum(p.numel() for p in small.parameters()) < 120_000
+    assert vgg.client_parameters == 85_256  # FIELD: 85k
+    assert round(sum(p.numel() for p in vgg.head.parameters()) / 1e6, 1) == 9.7
+
+
+@pytest.mark.parametrize("component", [c for _, c in COMPONENTS])
+def test_constructors_take_nothing_positional_but_shape_and_classes(component):
+    parameters = list(inspect.signature(component).parameters.values())
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == (["shape", "classes"] if issubclass(component, Defense) else [])
