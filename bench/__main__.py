@@ -71,7 +71,7 @@ def _run(choice: argparse.Namespace) -> int:
     from datasets import DATASETS
 
     chosen = suite.load(choice.suite, choice.settings)
-    workers = choice.workers or len(os.sched_getaffinity(0))
+    workers = len(os.sched_getaffinity(0)) if choice.workers is None else choice.workers
     if workers < 1:
         raise BenchError(f"--workers {workers}: should be at least 1")
     folder: Path = (choice.out or Path("results") / chosen.name).resolve()

@@ -39,7 +39,7 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
     """Accuracy against the worst case of ``metric`` (mse or ssim): a curve per defense over its
     strengths, 95 % intervals, floors as lines; ``tradeoff_METRIC.png`` and ``.svg``."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        figure = Figure(figsize=(8, 5), layout="constrained")
         axes = figure.subplots()
         names = list(dict.fromkeys(row.defense for row in board.rows))
         for number, name in enumerate(names):
@@ -49,12 +49,13 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         axes.set_xlabel("test accuracy")
         word = {"mse": "MSE (higher is more private)", "ssim": "SSIM (lower is more private)"}
         axes.set_ylabel(f"worst-case reconstruction {word[metric]}")
-        axes.set_ylim(bottom=0)
         if metric == "ssim":
-            axes.set_ylim(1, 0)
-        corner = "better: up and to the right"
-        axes.set_title(f"{board.suite.name}: {corner}", loc="left", fontsize=10)
-        figure.legend(loc="outside right upper", title="defense")
+            axes.invert_yaxis()
+        else:
+            axes.set_ylim(bottom=0)
+        title = f"{board.suite.name}: the better defense lies up and to the right"
+        axes.set_title(title, loc="left", fontsize=10)
+        figure.legend(loc="outside right upper", title="defense, strength", alignment="left")
         return _save(figure, folder / f"tradeoff_{metric}")
 
 
@@ -106,39 +107,62 @@ def _floor_lines(axes: Axes, board: Board, metric: str) -> None:
 
 
 def reconstructions(board: Board, folder: Path) -> list[Path]:
-    """Originals and what the worst-case attack rebuilds from every row; ``reconstructions.png``.
+    """Originals and what each attack rebuilds from every row, every pixel doubled;
+    ``reconstructions.png``.
 
     The images stand at fixed, evenly spaced places of the test set; the seed is the first.
     """
-    rows = board.complete
-    lines = [("original", rows[0].samples["originals"])]
-    for row in rows:
-        for attack, images in row.samples.items():
-            if attack not in ("originals", "mean", "class_mean"):
-                note = f"{row.label}\n{attack} {row.attacks[attack]['mse'].mean:.4f}"
-                lines.append((note, images))
-    count = len(lines[0][1])
+    attacks = [
+        name
+        for name in board.complete[0].samples
+        if name not in ("originals", "mean", "class_mean")
+    ]
+    first = board.complete[0].samples["originals"]
+    lines = [("original", dict.fromkeys(attacks, first))]
+    lines += [(row.label, row.samples) for row in board.complete]
+    blank = np.full_like(first, 255)
+    blocks = [
+        np.concatenate([_strip(images.get(name, blank)) for _, images in lines]) for name in attacks
+    ]
+    gap = np.full((len(blocks[0]), 12, 3), 255, np.uint8)
+    canvas = np.concatenate([part for block in blocks for part in (block, gap)][:-1], axis=1)
+    height, width = len(canvas), canvas.shape[1]
+    left, top, dpi = 150, 26, 100
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(1.6 + 0.62 * count, 0.64 * len(lines) + 0.4))
-        grid = figure.subplots(len(lines), count, squeeze=False)
-        figure.subplots_adjust(0.22, 0.005, 0.995, 0.985, wspace=0.04, hspace=0.04)
-        for (name, images), line in zip(lines, grid, strict=True):
-            for image, axes in zip(images, line, strict=True):
-                axes.imshow(image.transpose(1, 2, 0).squeeze(), cmap="gray", vmin=0, vmax=255)
-                axes.set_axis_off()
-            line[0].text(
-                -0.12, 0.5, name, transform=line[0].transAxes, ha="right", va="center", fontsize=7.5
-            )
-        return _save(figure, folder / "reconstructions", formats=("png",))
+        figure = Figure(figsize=((left + width + 8) / dpi, (top + height + 8) / dpi), dpi=dpi)
+        figure.figimage(canvas, left, 8)
+        for number, (label, _) in enumerate(lines):
+            y = 8 + height - (number + 0.5) * height / len(lines)
+            _text(figure, left - 8, y, label, "right")
+        for number, name in enumerate(attacks):
+            x = left + number * (blocks[0].shape[1] + 12) + blocks[0].shape[1] / 2
+            _text(figure, x, height + 20, name, "center")
+        return _save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
 
 
-def _save(figure: Figure, path: Path, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
+def _strip(images: np.ndarray) -> np.ndarray:
+    """(n, C, H, W) uint8 to one line (2 H + 4, n (2 W + 4), 3) of doubled pixels, white between."""
+    colour = np.broadcast_to(images, (len(images), 3, *images.shape[2:]))
+    large = colour.repeat(2, axis=2).repeat(2, axis=3).transpose(2, 0, 3, 1)
+    padded = np.pad(large, ((2, 2), (0, 0), (2, 2), (0, 0)), constant_values=255)
+    return padded.reshape(padded.shape[0], -1, 3)
+
+
+def _text(figure: Figure, x: float, y: float, text: str, side: str) -> None:
+    """Text at pixel (x, y) from the lower left corner."""
+    width, height = figure.get_size_inches() * figure.dpi
+    figure.text(x / width, y / height, text, ha=side, va="center", fontsize=8)
+
+
+def _save(
+    figure: Figure, path: Path, formats: tuple[str, ...] = ("png", "svg"), dpi: int = 150
+) -> list[Path]:
     """Writes the figure in every format, without dates: the same records, the same bytes."""
     written = []
     for kind in formats:
         content = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+        figure.savefig(content, format=kind, dpi=dpi, metadata=metadata)
         written.append(path.with_suffix(f".{kind}"))
         write_whole(written[-1], content.getvalue())
     return written

@@ -48,8 +48,12 @@ def explain(error: ValidationError, where: str, known: type[BaseModel]) -> list[
     lines = []
     for item in error.errors(include_url=False):
         field = ".".join([where, *map(str, item["loc"])]).strip(".")
-        if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
-            lines.append(f"{field}: " + unknown("option", str(item["loc"][0]), known.model_fields))
+        if item["type"] == "extra_forbidden":
+            *parents, name = map(str, item["loc"])
+            model = known
+            for parent in parents:
+                model = model.model_fields[parent].annotation  # type: ignore[assignment]
+            lines.append(f"{field}: " + unknown("option", name, model.model_fields))
         elif item["type"] == "missing":
             lines.append(f"{field}: is missing")
         else:

@@ -79,7 +79,7 @@ def load(name: str, settings: Sequence[str] = ()) -> Suite:
     """
     path = SUITES / f"{name}.toml" if name in names() else Path(name)
     if not path.is_file():
-        raise BenchError(unknown("suite", name, names()) + ", or give the path of a TOML file")
+        raise BenchError(unknown("suite", name, names()) + " (or give the path of a TOML file)")
     try:
         content = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

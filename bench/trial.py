@@ -24,7 +24,7 @@ from datasets import DATASETS, Split
 
 ACCURACY_DRAWS = 5
 """Releases per test image that the accuracy is averaged over, when they are random."""
-SAMPLES = 10
+SAMPLES = 8
 """Test images whose reconstructions are kept, spread evenly over the test set."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

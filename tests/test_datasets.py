@@ -1,0 +1,96 @@
+"""The data sets' own promises, beyond the contract."""
+
+import shutil
+
+import pytest
+import torch
+
+from datasets import DatasetError, Part, Split
+from datasets.cifar10 import Cifar10
+from datasets.photos import SHARES, Photos, _photo, _regions
+from datasets.split import stratified
+
+
+def test_photos_are_the_published_ones():
+    """Another hash means other data: every committed result would need a new run."""
+    assert Photos(train=200, val=50, aux=100, test=50).load().hash == "90c861ef8b9583a4"
+
+
+def test_no_test_pixel_was_ever_trained_on():
+    import numpy as np
+
+    image = _photo("chelsea.png")
+    assert min(image.shape[:2]) == 384
+    owner = np.full(image.shape[:2], -1)
+    parts = _regions(image.shape, np.random.default_rng(0))
+    assert list(parts) == list(SHARES)
+    for number, corners in enumerate(parts.values()):
+        for row, column in corners:
+            block = owner[row : row + 64, column : column + 64]
+            assert block.shape == (64, 64)
+            assert (block == -1).all()
+            block[:] = number
+    assert {n: int((owner == i).sum()) // 4096 for i, n in enumerate(parts)} == {
+        name: len(corners) for name, corners in parts.items()
+    }
+
+
+def test_photos_floors_resemble_cifar10(photos):
+    """Mean image .0612 and class mean .0568 on CIFAR-10; here classes tell more."""
+    mean = photos.train.x.mean(0)
+    floor = float((photos.test.x - mean).square().mean())
+    by_class = torch.stack([photos.train.x[photos.train.y == c].mean(0) for c in range(10)])
+    assert 0.05 < floor < 0.08
+    assert 0.03 < float((photos.test.x - by_class[photos.test.y]).square().mean()) < floor
+
+
+def test_photos_must_balance():
+    with pytest.raises(DatasetError, match="multiples of ten"):
+        Photos(train=105).load()
+
+
+def test_stratified_parts_cover_everything_once():
+    y = torch.tensor([0] * 10 + [1] * 20)
+    parts = stratified(y, {"a": 0.5, "b": 0.2, "c": 0.3}, seed=0)
+    assert sorted(torch.cat(list(parts.values())).tolist()) == list(range(30))
+    assert [y[index].bincount().tolist() for index in parts.values()] == [[5, 10], [2, 4], [3, 6]]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (torch.full((2, 3, 4, 4), 1.5), torch.tensor([0, 1]), "outside"),
+        (torch.rand(2, 3, 4, 4), torch.tensor([0, 7]), "label outside 0..1"),
+        (torch.rand(0, 3, 4, 4), torch.tensor([], dtype=torch.long), "empty"),
+    ],
+)
+def test_bad_parts_are_refused(x, y, message):
+    good = Part(torch.rand(2, 3, 4, 4), torch.tensor([0, 1]))
+    parts = {"train": good, "val": good, "aux": good, "test": Part(x, y)}
+    with pytest.raises(DatasetError, match=message):
+        Split.build(parts, 2)
+
+
+def test_cifar10_uses_the_first_n_images_and_the_official_test_set(data_root):
+    split = Cifar10(n=1000, n_test=200).load(data_root)
+    sizes = [len(part.y) for part in (split.train, split.val, split.aux)]
+    assert sum(sizes) == 1000
+    assert sizes == pytest.approx([700, 50, 250], abs=5)  # rounded in each class
+    assert split.test.y[:5].tolist() == [3, 8, 8, 0, 6]  # cat, ship, ship, airplane, frog
+    with pytest.raises(DatasetError, match="50000 such images, 60000"):
+        Cifar10(n=60_000).load(data_root)
+
+
+def test_an_altered_or_missing_cifar10_file_is_named(data_root, tmp_path):
+    folder = tmp_path / "CIFAR10"
+    shutil.copytree(data_root / "CIFAR10", folder)
+    batch = folder / "cifar-10-batches-py" / "data_batch_3"
+    batch.chmod(0o644)
+    content = batch.read_bytes()
+    for wrong in (content[:-1000], bytes([content[0] ^ 1]) + content[1:]):
+        batch.write_bytes(wrong)
+        with pytest.raises(DatasetError, match="data_batch_3 is truncated or altered"):
+            Cifar10().load(tmp_path)
+    batch.unlink()
+    with pytest.raises(DatasetError, match="data_batch_3 is missing"):
+        Cifar10().load(tmp_path)

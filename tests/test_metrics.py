@@ -1,0 +1,77 @@
+"""Metrics against scikit-image and values worked by hand."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from skimage.metrics import mean_squared_error, peak_signal_noise_ratio, structural_similarity
+
+from bench.metrics import mse, psnr, ssim
+
+SKIMAGE = {
+    "gaussian_weights": True,
+    "sigma": 1.5,
+    "use_sample_covariance": False,
+    "data_range": 1,
+    "channel_axis": 0,
+}
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 32, 32), (3, 1, 11, 40), (2, 3, 64, 48)])
+@pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
+def test_every_image_agrees_with_scikit_image(shape, spread):
+    x = torch.rand(shape)
+    guess = (x + spread * (torch.rand(shape) - 0.5)).clamp(0, 1)
+    for i, (a, b) in enumerate(zip(x.numpy(), guess.numpy(), strict=True)):
+        expected = structural_similarity(a, b, **SKIMAGE)
+        assert float(ssim(x, guess)[i]) == pytest.approx(expected, abs=2e-6)
+        assert float(mse(x, guess)[i]) == pytest.approx(mean_squared_error(a, b), abs=1e-8)
+        if spread:
+            expected = peak_signal_noise_ratio(a, b, data_range=1)
+            assert float(psnr(x, guess)[i]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_ssim_of_photographs_and_smooth_images(photos):
+    x, guess = photos.test.x[:50], photos.test.x.mean(0).expand(50, -1, -1, -1)
+    expected = [
+        structural_similarity(a, b, **SKIMAGE)
+        for a, b in zip(x.numpy().astype(np.float64), guess.numpy().astype(np.float64), strict=True)
+    ]
+    np.testing.assert_allclose(ssim(x, guess).numpy(), expected, atol=1e-5)
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=20, deadline=None)
+def test_bounds_and_symmetry(seed):
+    torch.manual_seed(seed)
+    a, b = torch.rand(2, 3, 3, 16, 16)
+    assert torch.allclose(ssim(a, b), ssim(b, a), atol=1e-6)
+    assert ssim(a, b).abs().max() <= 1
+    assert torch.allclose(ssim(a, a), torch.ones(3))
+    assert torch.equal(mse(a, b), mse(b, a))
+
+
+def test_psnr_is_per_image_and_uses_a_range_of_one():
+    x = torch.zeros(2, 3, 16, 16)
+    guess = torch.stack([torch.full((3, 16, 16), 0.1), torch.full((3, 16, 16), 0.01)])
+    assert psnr(x, guess).tolist() == pytest.approx([20, 40])  # with 255 they would be 68 and 88
+
+
+@pytest.mark.parametrize("metric", [mse, psnr, ssim])
+@pytest.mark.parametrize("bad", [1.5, -0.1, float("nan"), 200.0])
+def test_images_out_of_range_are_an_error(metric, bad):
+    x = torch.zeros(1, 3, 16, 16)
+    wrong = x.clone()
+    wrong[0, 0, 0, 0] = bad
+    with pytest.raises(ValueError, match="reconstruction pixels"):
+        metric(x, wrong)
+    with pytest.raises(ValueError, match="original pixels"):
+        metric(wrong, x)
+
+
+def test_shapes_must_match_and_hold_a_window():
+    with pytest.raises(ValueError, match="expected two"):
+        mse(torch.zeros(1, 3, 8, 8), torch.zeros(2, 3, 8, 8))
+    with pytest.raises(ValueError, match="at least 11"):
+        ssim(torch.zeros(1, 3, 8, 8), torch.zeros(1, 3, 8, 8))

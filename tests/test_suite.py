@@ -1,0 +1,143 @@
+"""Suites: what is accepted, what is refused, and what the refusal says."""
+
+import tomllib
+
+import pytest
+
+from bench import suite
+from bench.errors import BenchError
+from bench.options import resolve
+from bench.seeds import seed_for
+from defenses.kmeans_cem import KMeansCem
+
+SMOKE = suite.load("smoke")
+
+
+def test_every_built_in_suite_loads_and_says_what_it_is():
+    for name, description in suite.names().items():
+        loaded = suite.load(name)
+        assert loaded.name == name
+        assert len(description) > 20
+        keys = [trial.key for trial in loaded.trials]
+        assert len(set(keys)) == len(keys)
+
+
+def test_quick_covers_what_it_promises():
+    quick = suite.load("quick")
+    strengths: dict[str, set] = {}
+    for victim in quick.victims:
+        defense = victim.config["defense"]
+        strengths.setdefault(defense["name"], set()).add(defense["strength"])
+    assert set(strengths) == {
+        "none", "noise", "kmeans_cem", "gmm_cem", "gated_pooling", "slot_attention"
+    }  # fmt: skip
+    assert all(len(values) >= 3 for name, values in strengths.items() if name != "none")
+    assert {victim.config["seed"] for victim in quick.victims} == {0, 1}
+    names = {attack.config["attack"]["name"] for attack in quick.attacks}
+    assert names == {"mean", "class_mean", "gmm", "decoder"}
+
+
+def test_configurations_are_fully_resolved():
+    config = next(v.config for v in SMOKE.victims if v.config["defense"]["name"] == "kmeans_cem")
+    options = config["defense"]["options"]
+    assert options["clusters"] == 5  # a default of the component
+    assert options["noise"] == 0.1  # the suite's
+    assert options["gamma"] == 0.01  # a default of its base
+    assert config["defense"]["strength"] == options["lam"] == 0.1
+    assert config["training"]["weight_decay"] == 5e-4
+
+
+def test_a_victim_key_ignores_the_attacks_and_a_seed_changes_it():
+    fewer = suite.load("smoke", ["attacks={mean={}}"])
+    assert [v.key for v in fewer.victims] == [v.key for v in SMOKE.victims]
+    other = suite.load("smoke", ["seeds=[1]"])
+    assert not {v.key for v in other.victims} & {v.key for v in SMOKE.victims}
+
+
+def test_settings_override_and_plain_words_are_strings():
+    changed = suite.load(
+        "smoke", ["training.epochs=7", "model=vgg11", "defenses.noise.strengths=[0.5]"]
+    )
+    assert changed.victims[0].config["training"]["epochs"] == 7
+    assert changed.victims[0].config["model"] == "vgg11"
+    assert [v.config["defense"]["strength"] for v in changed.victims][1] == 0.5
+    for wrong in ("training.epochs", "=3", "model.x=3"):
+        with pytest.raises(BenchError, match="--set"):
+            suite.load("smoke", [wrong])
+
+
+def test_use_names_the_component_of_a_preset():
+    changed = suite.load("smoke", ['defenses.mine={use="kmeans_cem", strengths=[0.3]}'])
+    last = changed.victims[-1].config["defense"]
+    assert (last["label"], last["name"], last["strength"]) == ("mine", "kmeans_cem", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("defenses.nois={}", "unknown defense 'nois'; did you mean 'noise'"),
+        ("attacks.decodr={}", "unknown attack 'decodr'; did you mean 'decoder'"),
+        ("dataset.use=photo", "unknown dataset 'photo'; did you mean 'photos'"),
+        ("model=smal", "unknown model 'smal'; did you mean 'small'"),
+        ("trainin.epochs=3", "trainin.*did you mean 'training'"),
+        ("training.epoch=3", "training.epoch: .*did you mean 'epochs'"),
+        ("training.epochs=many", "training.epochs = 'many'.*integer"),
+        ("training.epochs=0", "training.epochs = 0.*greater than 0"),
+        ("seeds=[]", "seeds.*at least 1"),
+        ("seeds=[1, 1]", "every seed once"),
+        ("seeds=[-1]", "seeds.0 = -1"),
+        ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),
+        ("dataset.train=5", "dataset.train = 5.*greater than or equal to 10"),
+        ("defenses.noise.strengths=[true]", r"noise.strengths = True.*valid number"),
+        ('defenses.noise.strengths=["much"]', r"noise.strengths = 'much'.*valid number"),
+        ("defenses.noise.strengths=[-1.0]", r"noise.strengths = -1.0.*greater than or equal to 0"),
+        ("defenses.noise.strengths=0.5", "should be a list of values of 'noise'"),
+        ("defenses.noise.strengths=[]", "should be a list of values of 'noise'"),
+        ("defenses.none.strengths=[1]", "'none' has no strength to sweep"),
+        ("defenses.noise.noise=nan", "finite"),
+        ("defenses.kmeans_cem.gate=lgo", "'lgo'.*'log', 'linear' or 'capacity'"),
+        ("defenses.kmeans_cem.cluster=3", "unknown option 'cluster'; did you mean 'clusters'"),
+        ("attacks.gmm.components=[1]", "components.0 = 1.*greater than or equal to 2"),
+    ],
+)
+def test_a_mistake_is_named_with_what_is_allowed(setting, message):
+    with pytest.raises(BenchError, match=message) as caught:
+        suite.load("smoke", [setting])
+    assert "smoke.toml" in str(caught.value)
+
+
+def test_all_mistakes_are_reported_at_once():
+    settings = ["defenses.nois={}", "attacks.decodr={}", "model=smal", "dataset.train=5"]
+    with pytest.raises(BenchError) as caught:
+        suite.load("smoke", settings)
+    assert len(str(caught.value).splitlines()) == 5
+
+
+def test_a_suite_that_is_not_there_or_not_toml(tmp_path):
+    with pytest.raises(BenchError, match="unknown suite 'quik'; did you mean 'quick'"):
+        suite.load("quik")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("model = \n")
+    with pytest.raises(BenchError, match=r"broken.toml is not TOML: .*line 1"):
+        suite.load(str(broken))
+
+
+def test_a_path_works_like_a_name(tmp_path):
+    copy = tmp_path / "mine.toml"
+    copy.write_text((suite.SUITES / "smoke.toml").read_text())
+    loaded = suite.load(str(copy))
+    assert loaded.name == "mine"
+    assert [t.key for t in loaded.trials] == [t.key for t in SMOKE.trials]
+    assert tomllib.loads(copy.read_text())["description"] == loaded.description
+
+
+def test_options_are_strict():
+    assert resolve(KMeansCem, {"lam": 1})["lam"] == 1.0
+    with pytest.raises(ValueError, match="clusters"):
+        resolve(KMeansCem, {"clusters": 2.5})
+
+
+def test_seeds_depend_on_every_name_and_on_nothing_else():
+    seeds = {seed_for(*names) for names in [("a", 0), ("a", 1), ("b", 0), ("a", "b", 0)]}
+    assert len(seeds) == 4
+    assert all(0 <= seed < 2**63 for seed in seeds)

@@ -1,0 +1,92 @@
+"""Training: the mistakes of other code, each a test."""
+
+import pytest
+import torch
+
+from bench.train import Training, augment, class_variance, train, watch
+from bench.victim import Victim
+from datasets import Split
+
+
+def victim(photos: Split, defense: str = "noise", **options) -> Victim:
+    return Victim("small", defense, options, photos.shape, photos.classes)
+
+
+def settings(**changes) -> Training:
+    return Training(**{"epochs": 2, "batch_size": 50, "lr": 0.003, "precision": "fp32"} | changes)
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
+def test_the_first_epoch_learns_and_validation_changes_nothing(photos, optimiser):
+    model = victim(photos, noise=0.1)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    history = train(model, photos, settings(epochs=1, optimiser=optimiser))
+    moved = [n for n, t in model.named_parameters() if not torch.equal(t, before[n])]
+    assert len(moved) == len(list(model.parameters()))  # no learning rate of 0, nothing forgotten
+    assert len(history) == 1
+    after = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    watch(model, photos.val, photos.classes)
+    model.release(photos.test.x)
+    for name, tensor in model.state_dict().items():  # batch statistics included
+        assert torch.equal(tensor, after[name]), name
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_training_lowers_the_loss_and_repeats_exactly(photos):
+    histories = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        histories.append(train(victim(photos), photos, settings(epochs=4)))
+    assert histories[0] == histories[1]
+    assert histories[0][-1]["loss"] < histories[0][0]["loss"]
+
+
+def test_bf16_trains_too(photos):
+    history = train(victim(photos), photos, settings(precision="bf16", epochs=4))
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+def test_the_defense_is_told_the_epoch_and_given_all_training_features(photos, monkeypatch):
+    model = victim(photos, "kmeans_cem", lam=0.1, warmup_epochs=1, refresh_every=2)
+    calls = []
+    refresh = model.defense.refresh
+
+    def spy(features, labels):
+        calls.append((model.defense.epoch, len(features), model.training))
+        refresh(features, labels)
+
+    monkeypatch.setattr(model.defense, "refresh", spy)
+    history = train(model, photos, settings(epochs=5))
+    assert calls == [(1, 200, False), (3, 200, False)]
+    assert [row["penalty"] > 0 for row in history] == [False, True, True, True, True]
+
+
+def test_release_is_the_defended_path(photos):
+    model = victim(photos, noise=0.5)
+    x = photos.test.x[:50]
+    z, released = model.encode(x), model.release(x)
+    assert float((released - z).std()) == pytest.approx(0.5, rel=0.05)
+    assert not torch.equal(model.release(x), released)  # randomised anew
+    quiet = victim(photos, "none")
+    assert torch.equal(quiet.release(x), quiet.encode(x))
+
+
+def test_augmentation_flips_and_shifts_whole_images():
+    x = torch.rand(200, 3, 8, 8)
+    torch.manual_seed(0)
+    plain = augment(x, 0)
+    flipped = torch.tensor([torch.equal(a, b.flip(2)) for a, b in zip(plain, x, strict=True)])
+    same = torch.tensor([torch.equal(a, b) for a, b in zip(plain, x, strict=True)])
+    assert bool((flipped | same).all())
+    assert 60 < int(flipped.sum()) < 140
+    moved = augment(x, 2)
+    assert moved.shape == x.shape
+    inner = {t.numpy().tobytes() for image in (x, x.flip(3)) for t in image[:, :, 3:5, 3:5]}
+    windows = moved.unfold(2, 2, 1).unfold(3, 2, 1)  # each image holds its old centre somewhere
+    for image in windows.permute(0, 2, 3, 1, 4, 5).flatten(1, 2):
+        assert any(window.contiguous().numpy().tobytes() in inner for window in image)
+
+
+def test_class_variance_by_hand():
+    z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [5.0, 1.0], [5.0, 3.0]])
+    assert class_variance(z, torch.tensor([0, 0, 1, 1]), 3) == 0.5  # (1 + 0 + 0 + 1) / 4
