@@ -56,7 +56,7 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
         figure.legend(loc="outside right upper", title="defense, strength", alignment="left")
-        return _save(figure, folder / f"tradeoff_{metric}")
+        return save(figure, folder / f"tradeoff_{metric}")
 
 
 def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> None:
@@ -65,19 +65,17 @@ def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> 
         return
     x = np.array([accuracy for accuracy, _, _ in points]).T
     y = np.array([worst for _, worst, _ in points]).T
-    colour = COLOURS[number % len(COLOURS)]
+    style = line_style(number)
     axes.errorbar(
         x[0],
         y[0],
         xerr=np.abs(x[1:] - x[0]),
         yerr=np.abs(y[1:] - y[0]),
         label=name,
-        color=colour,
-        marker=MARKERS[number % len(MARKERS)],
-        linestyle=DASHES[number % len(DASHES)],
+        **style,
         markersize=9 if len(points) == 1 else 6,
         elinewidth=0.7,
-        ecolor=(*mpl.colors.to_rgb(colour), 0.45),
+        ecolor=(*mpl.colors.to_rgb(style["color"]), 0.45),
     )
     for accuracy, worst, strength in points:
         if strength is not None:
@@ -88,8 +86,17 @@ def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> 
                 xytext=(5, 4),
                 textcoords="offset points",
                 fontsize=7,
-                color=colour,
+                color=style["color"],
             )
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour, marker and dashes of the ``number``-th defense; each tells it from the others."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number % len(DASHES)],
+    }
 
 
 def _floor_lines(axes: Axes, board: Board, metric: str) -> None:
@@ -137,7 +144,7 @@ def reconstructions(board: Board, folder: Path) -> list[Path]:
         for number, name in enumerate(attacks):
             x = left + number * (blocks[0].shape[1] + 12) + blocks[0].shape[1] / 2
             _text(figure, x, height + 20, name, "center")
-        return _save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
+        return save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
 
 
 def _strip(images: np.ndarray) -> np.ndarray:
@@ -154,7 +161,7 @@ def _text(figure: Figure, x: float, y: float, text: str, side: str) -> None:
     figure.text(x / width, y / height, text, ha=side, va="center", fontsize=8)
 
 
-def _save(
+def save(
     figure: Figure, path: Path, formats: tuple[str, ...] = ("png", "svg"), dpi: int = 150
 ) -> list[Path]:
     """Writes the figure in every format, without dates: the same records, the same bytes."""

@@ -16,6 +16,8 @@ from bench.store import Record, Store, write_whole
 from bench.suite import Suite, Trial
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
+LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")
+"""Diagnostics of the last epoch that are columns of the leaderboard."""
 
 
 @dataclass
@@ -37,7 +39,8 @@ class Row:
     payload: int = 0
     client_parameters: int = 0
     train_seconds: float = float("nan")
-    class_variance: float = float("nan")
+    history: dict[str, np.ndarray] = field(default_factory=dict)
+    """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
     samples: dict[str, np.ndarray] = field(default_factory=dict)
     """Attack to reconstructions (n, C, H, W), uint8, of the first seed; ``originals`` too."""
 
@@ -106,7 +109,7 @@ def _row(
     row.accuracy = bootstrap(_scores(store, records, "correct"))
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
-    row.class_variance = float(np.mean([r["metrics"]["class_variance"] for r in records]))
+    row.history = _history([record["history"] for record in records])
     row.samples["originals"] = load_file(store.images_path(records[0]["key"]))["samples"]
     for attack, runs in attacked.items():
         if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
@@ -124,6 +127,15 @@ def _row(
         row.worst_ssim_attack = max(row.attacks, key=lambda a: row.attacks[a]["ssim"].mean)
         row.flags = list(_flags(row, records, {a: attacked[a] for a in row.attacks}))
     return row, floors
+
+
+def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
+    names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
+    nan = float("nan")
+    return {
+        name: np.mean([[epoch.get(name, nan) for epoch in epochs] for epochs in runs], axis=0)
+        for name in names
+    }
 
 
 def _scores(store: Store, records: list[Record], name: str) -> np.ndarray:
@@ -186,7 +198,7 @@ def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
         "flags": " ".join(row.flags),
         "payload": row.payload or None,
         "client_parameters": row.client_parameters or None,
-        "class_variance": row.class_variance,
+        **{name: float(row.history[name][-1]) if name in row.history else None for name in LAST},
         "train_seconds": round(row.train_seconds, 1),
     }
 

@@ -38,9 +38,13 @@ def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValidationError: an unknown option, a wrong type or a value out of range.
     """
-    # JSON's strict mode takes a list for a tuple; TOML has no tuples.
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    values = {name: _tuples(value) for name, value in options.items()}
     return options_of(component).model_validate(values).model_dump(mode="json")
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, at every depth: TOML and JSON have only lists, options only tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def explain(error: ValidationError, where: str, known: type[BaseModel]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench import figures, leaderboard
+from bench import diagnostics, figures, leaderboard
 from bench.errors import BenchError
 from bench.store import Store, key_of, read_json, write_json
 from bench.suite import Suite, Trial
@@ -47,5 +47,8 @@ def write_report(folder: Path) -> None:
         for metric in ("mse", "ssim"):
             written += figures.tradeoff(board, metric, folder)
         written += figures.reconstructions(board, folder)
+        written += diagnostics.over_training(board, folder)
+        if any("surrogate" in row.history for row in board.complete):
+            written += diagnostics.surrogates(board, folder)
     names = "  ".join(path.name for path in written)
     print(f"\n{folder}: {names}")

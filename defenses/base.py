@@ -22,6 +22,9 @@ class Defense(nn.Module):
     strength: ClassVar[str | None] = None
     """The hyper-parameter a suite sweeps; None where there is nothing to sweep."""
 
+    noise: float = 0.0
+    """Standard deviation of the Gaussian noise that ``forward`` adds; 0 if it adds none."""
+
     epoch: int = 0
     """Set by the training loop at the start of every epoch."""
 

@@ -1,4 +1,4 @@
-"""What the conditional-entropy-minimisation (CEM) defenses share."""
+"""What the defenses of the conditional entropy maximization (CEM) family share."""
 
 from abc import abstractmethod
 from math import log
@@ -22,9 +22,11 @@ Count = Annotated[int, Ge(0)]
 class Cem(Noise):
     """Noise, and a penalty that shrinks the variance of the features within each class.
 
-    Why: I(x; z~) <= H(y) + I(x; z~ | y), and for Gaussian noise of standard deviation s the last
-    term is at most 1/2 sum_d log(1 + v_d / s^2) with v_d the within-class variance. Penalty =
-    lam * scale * sum_c beta_c R_c; a subclass supplies R_c (``class_losses``).
+    Conditional entropy maximization (Xia et al., CVPR 2025) raises H(x | z~), and does it by
+    lowering H(z | y) relative to the noise. Why: I(x; z~) <= H(y) + I(x; z~ | y), and for
+    Gaussian noise of standard deviation s the last term is at most 1/2 sum_d log(1 + v_d / s^2)
+    with v_d the within-class variance. Penalty = lam * scale * sum_c beta_c R_c; a subclass
+    supplies R_c (``class_losses``).
 
     Args:
         noise: standard deviation s of the noise (Xia et al., CVPR 2025: 0.025).
@@ -42,6 +44,8 @@ class Cem(Noise):
         scale: factor on the penalty after the warm-up.
         scale_end: with ``ramp_epochs``, the factor after a linear ramp; None keeps ``scale``.
         ramp_epochs: length of that ramp.
+        lam_steps: pairs (epoch, factor): from that epoch on lam is multiplied by the factor, as a
+            table in place of the reference code's coupling of lam to the learning rate.
         clip: largest norm of the penalty's gradient with respect to the batch's features; 0 does
             not clip.
     """
@@ -64,13 +68,14 @@ class Cem(Noise):
         scale: NonNegative = 1.0,
         scale_end: NonNegative | None = None,
         ramp_epochs: Count = 0,
+        lam_steps: tuple[tuple[Count, NonNegative], ...] = (),
         clip: NonNegative = 0.0,
     ) -> None:
         super().__init__(shape, classes, noise=noise)
         self.lam, self.gate_kind, self.variance = lam, gate, variance
         self.var_threshold, self.gamma, self.class_weight = var_threshold, gamma, class_weight
         self.warmup_epochs, self.scale, self.clip = warmup_epochs, scale, clip
-        self.scale_end, self.ramp_epochs = scale_end, ramp_epochs
+        self.scale_end, self.ramp_epochs, self.lam_steps = scale_end, ramp_epochs, lam_steps
 
     @abstractmethod
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
@@ -106,11 +111,14 @@ class Cem(Noise):
 
     @property
     def current_scale(self) -> float:
-        """The scale at this epoch: ``scale``, or a point on the ramp to ``scale_end``."""
-        if self.scale_end is None:
-            return self.scale
-        done = min(1.0, (self.epoch - self.warmup_epochs) / max(1, self.ramp_epochs))
-        return self.scale + done * (self.scale_end - self.scale)
+        """The factor on lam at this epoch: ``scale`` or a point on its ramp, times the last of
+        ``lam_steps`` that has begun."""
+        scale = self.scale
+        if self.scale_end is not None:
+            done = min(1.0, (self.epoch - self.warmup_epochs) / max(1, self.ramp_epochs))
+            scale += done * (self.scale_end - self.scale)
+        begun = [factor for epoch, factor in sorted(self.lam_steps) if epoch <= self.epoch]
+        return scale * begun[-1] if begun else scale
 
     @property
     def tau(self) -> float:

@@ -3,6 +3,7 @@
 import warnings
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from annotated_types import Ge
 from torch import Tensor
@@ -79,7 +80,11 @@ class GmmCem(Cem):
         scatter = self._full if self.covariance == "full" else self._diagonal
         losses, diagnostics = scatter(z, means, shares, groups)
         losses = losses.masked_fill(~used.squeeze(1), 0).view_as(weights)
-        diagnostics |= {"components_per_sample": effective.mean()}
+        present = ((groups.count > 0).sum() * self.components).to(z.dtype)
+        diagnostics |= {
+            "components_per_sample": effective.mean(),
+            "occupancy": used.sum() / present,
+        }
         return (weights * losses).sum(1), diagnostics
 
     def _responsibilities(self, z: Tensor, y: Tensor) -> Tensor:
@@ -135,23 +140,38 @@ class GmmCem(Cem):
         if self.covariance == "full":
             flat = features.flatten(1)
             self.centre.copy_(flat.mean(0))
-            self.basis.copy_(
-                torch.linalg.svd(flat - self.centre, full_matrices=False).Vh[: self.rank].T
-            )
+            self.basis.copy_(torch.pca_lowrank(flat, q=self.rank, niter=4)[2])
             features = (flat - self.centre) @ self.basis
+        starts = self._starts()
         self.weights.zero_()
         for label, members in by_class(features, labels):
             k = min(self.components, len(members))
             if len(members) == 1:  # EM asks for two samples; one is its own component
                 members = members.repeat(2, 0)
             seed = int(torch.randint(2**31, ()))
-            fit = GaussianMixture(k, covariance_type=self.covariance, random_state=seed)
+            start = starts.get(label, {}) if k == self.components else {}
+            fit = GaussianMixture(k, covariance_type=self.covariance, random_state=seed, **start)
             with warnings.catch_warnings():  # equal samples, or EM at its last iteration
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fit.fit(members.astype("float64"))
+                fit.fit(members)
             self.weights[label, :k] = torch.as_tensor(fit.weights_)
             self.means[label, :k] = torch.as_tensor(fit.means_)
             if self.covariance == "full":
                 self.precisions[label, :k] = torch.as_tensor(fit.precisions_cholesky_)
             else:
                 self.variances[label, :k] = torch.as_tensor(fit.covariances_)
+
+    def _starts(self) -> dict[int, dict[str, np.ndarray]]:
+        """The last mixtures, for EM to start from, of the classes where every component is alive;
+        none for ``full``, whose subspace moves."""
+        if self.covariance == "full":
+            return {}
+        alive = (self.weights > 1e-4).all(1).nonzero().flatten().tolist()
+        return {
+            label: {
+                "weights_init": (self.weights[label] / self.weights[label].sum()).cpu().numpy(),
+                "means_init": self.means[label].cpu().numpy().copy(),
+                "precisions_init": (1 / self.variances[label]).cpu().numpy(),
+            }
+            for label in alive
+        }

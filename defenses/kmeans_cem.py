@@ -20,7 +20,8 @@ class KMeansCem(Cem):
     Every sample is given to the nearest centre of its class; vhat_ck is the mean squared distance
     of the batch members of cluster (c, k) to its centre, 0 when there is none; R_c =
     gate(sum_k pi_ck vhat_ck). Centres and weights pi are refitted by K-means on the training
-    features every ``refresh_every`` epochs and carry no gradient.
+    features every ``refresh_every`` epochs, first from k-means++ and then from the last centres
+    (4 to 5 times faster at equal inertia: ``make perf``), and carry no gradient.
 
     Args:
         clusters: K.
@@ -60,7 +61,8 @@ class KMeansCem(Cem):
             share = weights.gather(1, nearest).squeeze(1) / members
         v = (groups.member * share) @ self.reduce((z - centre).square())
         losses, diagnostics = self.gated(v)
-        return losses, diagnostics | {"occupancy": (self.weights > 0).to(z.dtype).mean()}
+        hit = (1 / members).sum() / ((groups.count > 0).sum() * self.clusters)
+        return losses, diagnostics | {"occupancy": hit.to(z.dtype)}
 
     @property
     def wants_refresh(self) -> bool:
@@ -71,14 +73,16 @@ class KMeansCem(Cem):
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 
+        last, fitted = self.centres.cpu().numpy().copy(), (self.weights > 0).all(1).tolist()
         self.centres.zero_()
         self.weights.zero_()
         for label, members in by_class(features, labels):
             k = min(self.clusters, len(members))
             seed = int(torch.randint(2**31, ()))
+            start = last[label] if fitted[label] and k == self.clusters else "k-means++"
             with warnings.catch_warnings():  # fewer distinct samples than clusters is ordinary
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fit = KMeans(k, n_init=1, random_state=seed).fit(members)
+                fit = KMeans(k, init=start, n_init=1, random_state=seed).fit(members)
             counts = np.bincount(fit.labels_, minlength=k)
             self.centres[label, :k] = torch.as_tensor(fit.cluster_centers_)
             self.weights[label, :k] = torch.as_tensor(counts / len(members))

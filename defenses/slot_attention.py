@@ -156,13 +156,13 @@ class SlotAttention(Cem):
             low, high = self.gate_range
             healthy = ((means >= low) & (means <= high)).all()
             entropy = -(share * share.clamp_min(1e-12).log()).sum(1)
-            effective = 1 / weights.square().sum(2).clamp_min(1e-12)
+            effective = share / weights.square().sum(2).clamp_min(1e-12)
             diagnostics = {
                 "dimension_gate": means[0],
                 "snr_gate": means[1],
                 "class_gate": _mean(class_gate, several),
                 "slot_mass_entropy": _mean(entropy, several),
-                "effective_samples": _mean(effective.mean(1), several),
+                "effective_samples": _mean(effective.sum(1), several),
                 "active_gates": per_class((v > self.tau).to(v.dtype)),
                 "shut_off": (~healthy).to(x.dtype),
             }

@@ -57,15 +57,13 @@ def class_loss(x: Tensor, c: int, batch: int, d: Cem) -> Tensor:
 
 def kmeans(x: Tensor, c: int, d: KMeansCem) -> Tensor:
     used = [k for k in range(d.clusters) if d.weights[c, k] > 0]
-    owner = [
-        min(used, key=lambda k: float((row - d.centres[c, k]).square().sum())) for row in x.detach()
-    ]
+    distance = torch.stack([(x.detach() - d.centres[c, k]).square().sum(1) for k in used])
+    owner = distance.argmin(0)
     v = torch.zeros_like(x[0])
-    for k in used:
-        members = [row for row, o in zip(x, owner, strict=True) if o == k]
-        if members:
-            spread = torch.stack([(row - d.centres[c, k]).square() for row in members])
-            v = v + d.weights[c, k] * spread.mean(0)
+    for place, k in enumerate(used):
+        members = x[owner == place]
+        if len(members):
+            v = v + d.weights[c, k] * (members - d.centres[c, k]).square().mean(0)
     return gated(v, d)
 
 
@@ -74,32 +72,30 @@ def gmm(x: Tensor, c: int, d: GmmCem) -> Tensor:
     if full:
         x = (x - d.centre) @ d.basis
     used = [k for k in range(d.components) if d.weights[c, k] > 0]
-    r = torch.zeros(len(x), d.components, dtype=x.dtype)
-    for i, row in enumerate(x.detach()):
-        logs = []
-        for k in used:
-            off = row - d.means[c, k]
-            if full:
-                precision = d.precisions[c, k] @ d.precisions[c, k].T
-                log_det = precision.logdet()
-                distance = off @ precision @ off
-            else:
-                log_det = -d.variances[c, k].log().sum()
-                distance = (off**2 / d.variances[c, k]).sum()
-            logs.append(d.weights[c, k].log() + 0.5 * log_det - 0.5 * distance)
-        r[i, used] = torch.stack(logs).softmax(0)
+    logs = []
+    for k in used:
+        off = x.detach() - d.means[c, k]
+        if full:
+            precision = d.precisions[c, k] @ d.precisions[c, k].T
+            log_det, distance = precision.logdet(), ((off @ precision) * off).sum(1)
+        else:
+            log_det = -d.variances[c, k].log().sum()
+            distance = (off**2 / d.variances[c, k]).sum(1)
+        logs.append(d.weights[c, k].log() + 0.5 * log_det - 0.5 * distance)
+    r = torch.stack(logs, 1).softmax(1)
     loss = 0 * x.sum()
     s2 = max(d.noise**2, 1e-8)
-    for k in used:
-        if r[:, k].sum() <= 1e-6:
+    for place, k in enumerate(used):
+        a = r[:, place] / r[:, place].sum()
+        if r[:, place].sum() <= 1e-6:
             continue
         off = x - d.means[c, k]
         if full:
-            s = sum(r[i, k] * torch.outer(off[i], off[i]) for i in range(len(x))) / r[:, k].sum()
+            s = (a[:, None] * off).T @ off
             eye = torch.eye(x.shape[1], dtype=x.dtype)
             each = 0.5 * (torch.logdet(s + s2 * eye) - torch.logdet(s2 * eye))
         else:
-            each = gated((r[:, k, None] * off**2).sum(0) / r[:, k].sum(), d)
+            each = gated((a[:, None] * off**2).sum(0), d)
         loss = loss + d.weights[c, k] * each
     return loss
 
@@ -112,8 +108,8 @@ def gated_pooling(x: Tensor, d: GatedPooling) -> Tensor:
         a = d.w(torch.tanh(d.v(normal)) * torch.sigmoid(d.u(normal))).squeeze(1).softmax(0)
         a = a.detach() if d.attention == "detached" else a
     values = normal if d.features == "normalized" else x
-    mean = sum(a[m] * values[m] for m in range(len(x)))
-    v = sum(a[m] * (values[m] - mean) ** 2 for m in range(len(x)))
+    mean = (a[:, None] * values).sum(0)
+    v = (a[:, None] * (values - mean) ** 2).sum(0)
     return gated(v, d)
 
 

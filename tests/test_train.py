@@ -1,9 +1,11 @@
 """Training: the mistakes of other code, each a test."""
 
+import math
+
 import pytest
 import torch
 
-from bench.train import Training, augment, class_variance, train, watch
+from bench.train import Training, augment, capacity, class_variance, train, watch
 from bench.victim import Victim
 from datasets import Split
 
@@ -89,4 +91,6 @@ def test_augmentation_flips_and_shifts_whole_images():
 
 def test_class_variance_by_hand():
     z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [5.0, 1.0], [5.0, 3.0]])
-    assert class_variance(z, torch.tensor([0, 0, 1, 1]), 3) == 0.5  # (1 + 0 + 0 + 1) / 4
+    y = torch.tensor([0, 0, 1, 1])
+    assert class_variance(z, y, 3) == 0.5  # (1 + 0 + 0 + 1) / 4
+    assert capacity(z, y, 3, 0.5) == pytest.approx(math.log(5) / 2)  # half a class each: log 5 / 4
