@@ -8,7 +8,7 @@ RUN := .venv/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	touch $@
 
-.PHONY: help bench test test-slow check format lock clean
+.PHONY: help bench test test-slow perf check format lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 14
@@ -21,6 +21,9 @@ test: .venv/ready  ## the tests, under three minutes
 
 test-slow: .venv/ready  ## the longer tests
 	$(RUN) -m pytest -m slow
+
+perf: .venv/ready  ## measure what the defenses cost, minutes: results/perf.md
+	OMP_NUM_THREADS=1 $(RUN) -m tests.perf
 
 check: .venv/ready  ## lint, format and types, without changing anything
 	$(RUN) -m ruff check .

@@ -32,6 +32,7 @@ def run(suite: Suite, folder: Path, data: Path | None, workers: int) -> int:
     for key in {trial.parent for trial in todo if trial.parent in done}:
         read_checked(store.victim_path(str(key)), store.read(str(key))["checkpoint_sha256"])
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products on a GPU
     pool = ProcessPool(workers, context=get_context("spawn"), initializer=_start_worker)
     bar = tqdm(total=len(suite.trials), initial=len(done), unit="trial", disable=None)
     running: dict[Future[None], Trial] = {}

@@ -42,6 +42,7 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
     store, started = Store(folder), time.perf_counter()
     victim_config = trial.config["victim"] if trial.parent else trial.config
     split = load_data(victim_config["dataset"], data, device)

@@ -142,7 +142,9 @@ class Cem(Noise):
             return squares.mean(-1, keepdim=True)
         return squares.sum(-1, keepdim=True)
 
-    def gated(self, v: Tensor) -> tuple[Tensor, Diagnostics]:
-        """Gates reduced variances ``v`` (..., D or 1) and averages over the last axis."""
-        active = (v.detach() > self.tau).to(v.dtype).mean()
-        return self.gate(v).mean(-1), {"active_gates": active}
+    def gated(self, v: Tensor, used: Tensor) -> tuple[Tensor, Diagnostics]:
+        """Gates reduced variances ``v`` (..., D or 1) and averages over the last axis; the share
+        of active gates is taken where ``used`` (...)."""
+        active = (v.detach() > self.tau).to(v.dtype).mean(-1)
+        share = active.where(used, 0).sum() / used.sum().clamp_min(1)
+        return self.gate(v).mean(-1), {"active_gates": share}

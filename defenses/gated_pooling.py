@@ -46,8 +46,7 @@ class GatedPooling(Cem):
         self.features, self.attention = features, attention
         dimensions = torch.Size(shape).numel()
         width = min(512, max(64, dimensions // 4))
-        self.v = nn.Linear(dimensions, width, bias=False)
-        self.u = nn.Linear(dimensions, width, bias=False)
+        self.vu = nn.Linear(dimensions, 2 * width, bias=False)  # V and U, one product
         self.w = nn.Linear(width, 1, bias=False)
         if attention == "adversarial":
             for parameter in self.parameters():  # only the penalty reaches these parameters
@@ -58,16 +57,17 @@ class GatedPooling(Cem):
         if self.attention == "uniform":
             a = (1 / groups.count)[groups.index]
         else:
-            logits = self.w(self.v(x).tanh() * self.u(x).sigmoid()).squeeze(1)
+            v, u = self.vu(x).chunk(2, dim=1)
+            logits = self.w(v.tanh() * u.sigmoid()).squeeze(1)
             a = groups.softmax(logits)
             if self.attention == "detached":
                 a = a.detach()
         values = x if self.features == "normalized" else z
         weights = groups.member * a
         mean = weights @ values
-        v = weights @ (values - mean[groups.index]).square()
+        variance = weights @ (values - mean[groups.index]).square()
         several = groups.count > 1
-        losses, diagnostics = self.gated(self.reduce(v))
+        losses, diagnostics = self.gated(self.reduce(variance), several)
         with torch.no_grad():
             n = several.sum().clamp_min(1)
             effective = (1 / weights.square().sum(1).clamp_min(1e-12)).where(several, 0).sum() / n

@@ -32,8 +32,8 @@ class GmmCem(Cem):
 
     weights: Tensor
     means: Tensor
-    variances: Tensor
     precisions: Tensor
+    log_dets: Tensor
     basis: Tensor
     centre: Tensor
 
@@ -56,77 +56,60 @@ class GmmCem(Cem):
         d = self.rank if covariance == "full" else dimensions
         self.register_buffer("weights", torch.zeros(classes, components))
         self.register_buffer("means", torch.zeros(classes, components, d))
-        if covariance == "full":
-            cholesky = torch.eye(d).repeat(classes, components, 1, 1)
-            self.register_buffer("precisions", cholesky)
+        self.register_buffer("log_dets", torch.zeros(classes, components))
+        if covariance == "full":  # precisions are Cholesky factors, as in scikit-learn
+            self.register_buffer("precisions", torch.eye(d).repeat(classes, components, 1, 1))
             self.register_buffer("basis", torch.eye(dimensions)[:, :d].contiguous())
             self.register_buffer("centre", torch.zeros(dimensions))
         else:
-            self.register_buffer("variances", torch.ones(classes, components, d))
+            self.register_buffer("precisions", torch.ones(classes, components, d))
 
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         if self.covariance == "full":
             z = (z - self.centre) @ self.basis
+        centred = z[:, None] - self.means[y]  # (B, K, D)
+        squares = centred.square()
+        shape = (len(groups.count), self.components)
         with torch.no_grad():
-            r = self._responsibilities(z, y)
-            effective = 1 / r.square().sum(1).clamp_min(1e-12)
-            shares = (groups.member[:, None] * r.T).flatten(0, 1)  # (G K, B)
-            mass = shares.sum(1, keepdim=True)
-            shares = shares / mass.clamp_min(1e-12)
+            r = self._responsibilities(centred, squares, y)
+            mass = z.new_zeros(shape).index_add(0, groups.index, r)
+            shares = r / mass[groups.index].clamp_min(1e-12)
             used = mass > 1e-6
-            # Group by group, the class whose statistics apply; any class for an empty group.
+            # Group by group, the class whose weights apply; any class for an empty group.
             label = torch.zeros_like(groups.count, dtype=y.dtype).scatter(0, groups.index, y)
-            means, weights = self.means[label].flatten(0, 1), self.weights[label]
-        scatter = self._full if self.covariance == "full" else self._diagonal
-        losses, diagnostics = scatter(z, means, shares, groups)
-        losses = losses.masked_fill(~used.squeeze(1), 0).view_as(weights)
-        present = ((groups.count > 0).sum() * self.components).to(z.dtype)
-        diagnostics |= {
-            "components_per_sample": effective.mean(),
-            "occupancy": used.sum() / present,
-        }
-        return (weights * losses).sum(1), diagnostics
-
-    def _responsibilities(self, z: Tensor, y: Tensor) -> Tensor:
-        """p(k | z, class) (B, K) under the mixture of each sample's own class."""
-        centred = z[:, None] - self.means[y]
+        diagnostics: Diagnostics = {}
         if self.covariance == "full":
-            root = self.precisions[y]  # z^T P P^T z is the Mahalanobis distance
-            centred = (centred[:, :, None] @ root).squeeze(2)
-            scale = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-            log_p = scale - 0.5 * centred.square().sum(-1)
+            losses = self._capacity(centred, shares, groups)
         else:
-            variances = self.variances[y]
-            log_p = -0.5 * (centred.square() / variances + variances.log()).sum(-1)
-        log_p = log_p + self.weights[y].log()
-        return log_p.masked_fill(self.weights[y] == 0, -torch.inf).softmax(1).nan_to_num(0)
-
-    def _diagonal(
-        self, z: Tensor, means: Tensor, shares: Tensor, groups: Groups
-    ) -> tuple[Tensor, Diagnostics]:
-        """Gated variances around ``means`` (G K, D) by two matrix products; centring on the
-        batch's class means first keeps the difference of squares accurate."""
+            reduced = shares[..., None] * self.reduce(squares)
+            v = reduced.new_zeros(*shape, reduced.shape[2]).index_add(0, groups.index, reduced)
+            losses, diagnostics = self.gated(v, used)
         with torch.no_grad():
-            origin = groups.mean(z)
-            offset = means - origin.repeat_interleave(self.components, 0)
-        centred = z - origin[groups.index]
-        v = shares @ centred.square() - 2 * offset * (shares @ centred)
-        v = (v + shares.sum(1, keepdim=True) * offset.square()).clamp_min(0)
-        return self.gated(self.reduce(v))
+            present = (groups.count > 0).sum() * self.components
+            diagnostics["occupancy"] = used.sum().to(z.dtype) / present
+            effective = 1 / r.square().sum(1).clamp_min(1e-12)
+            diagnostics["components_per_sample"] = effective.mean()
+        return (self.weights[label] * losses.where(used, 0)).sum(1), diagnostics
 
-    def _full(
-        self, z: Tensor, means: Tensor, shares: Tensor, groups: Groups
-    ) -> tuple[Tensor, Diagnostics]:
-        """Capacity of every component's covariance (G K,)."""
-        noise = max(self.noise**2, 1e-8)
-        own = means.view(-1, self.components, self.rank)[groups.index]
-        centred = (z[:, None] - own).transpose(0, 1)  # (K, B, rank)
-        outer = (centred[..., None] * centred[..., None, :]).flatten(2)
-        weight = shares.view(-1, self.components, len(z)).transpose(0, 1)  # (K, G, B)
-        s = (weight @ outer).transpose(0, 1).reshape(-1, self.rank, self.rank)
-        eye = torch.eye(self.rank, dtype=z.dtype, device=z.device)
-        root = torch.linalg.cholesky_ex(eye + s / noise).L
-        return root.diagonal(dim1=-2, dim2=-1).log().sum(-1), {}
+    def _responsibilities(self, centred: Tensor, squares: Tensor, y: Tensor) -> Tensor:
+        """p(k | z, class) (B, K) under the mixture of each sample's own class, from z - mu_ck and
+        its squares (B, K, D)."""
+        if self.covariance == "full":  # z^T P P^T z is the Mahalanobis distance
+            distance = (centred[:, :, None] @ self.precisions[y]).square().sum((2, 3))
+        else:
+            distance = (squares * self.precisions[y]).sum(2)
+        weights = self.weights[y]
+        log_p = weights.log() + 0.5 * (self.log_dets[y] - distance)
+        return log_p.masked_fill(weights == 0, -torch.inf).softmax(1).nan_to_num(0)
+
+    def _capacity(self, centred: Tensor, shares: Tensor, groups: Groups) -> Tensor:
+        """1/2 [logdet(S + s^2 I) - logdet(s^2 I)] of every component's covariance, (G, K)."""
+        weighted = (shares[..., None] * centred)[..., None] * centred[..., None, :]
+        s = weighted.new_zeros(len(groups.count), *weighted.shape[1:])
+        s = s.index_add(0, groups.index, weighted)
+        eye = torch.eye(self.rank, dtype=s.dtype, device=s.device)
+        root = torch.linalg.cholesky_ex(eye + s / max(self.noise**2, 1e-8)).L
+        return root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     @property
     def wants_refresh(self) -> bool:
@@ -156,10 +139,10 @@ class GmmCem(Cem):
                 fit.fit(members)
             self.weights[label, :k] = torch.as_tensor(fit.weights_)
             self.means[label, :k] = torch.as_tensor(fit.means_)
-            if self.covariance == "full":
-                self.precisions[label, :k] = torch.as_tensor(fit.precisions_cholesky_)
-            else:
-                self.variances[label, :k] = torch.as_tensor(fit.covariances_)
+            roots = torch.as_tensor(fit.precisions_cholesky_)
+            diagonal = roots.diagonal(dim1=-2, dim2=-1) if self.covariance == "full" else roots
+            self.log_dets[label, :k] = 2 * diagonal.log().sum(-1)
+            self.precisions[label, :k] = roots if self.covariance == "full" else roots.square()
 
     def _starts(self) -> dict[int, dict[str, np.ndarray]]:
         """The last mixtures, for EM to start from, of the classes where every component is alive;
@@ -171,7 +154,7 @@ class GmmCem(Cem):
             label: {
                 "weights_init": (self.weights[label] / self.weights[label].sum()).cpu().numpy(),
                 "means_init": self.means[label].cpu().numpy().copy(),
-                "precisions_init": (1 / self.variances[label]).cpu().numpy(),
+                "precisions_init": self.precisions[label].cpu().numpy(),
             }
             for label in alive
         }

@@ -60,7 +60,7 @@ class KMeansCem(Cem):
             members = (cluster[:, None] == cluster).sum(1)
             share = weights.gather(1, nearest).squeeze(1) / members
         v = (groups.member * share) @ self.reduce((z - centre).square())
-        losses, diagnostics = self.gated(v)
+        losses, diagnostics = self.gated(v, groups.count > 0)
         hit = (1 / members).sum() / ((groups.count > 0).sum() * self.clusters)
         return losses, diagnostics | {"occupancy": hit.to(z.dtype)}
 

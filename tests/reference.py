@@ -79,8 +79,8 @@ def gmm(x: Tensor, c: int, d: GmmCem) -> Tensor:
             precision = d.precisions[c, k] @ d.precisions[c, k].T
             log_det, distance = precision.logdet(), ((off @ precision) * off).sum(1)
         else:
-            log_det = -d.variances[c, k].log().sum()
-            distance = (off**2 / d.variances[c, k]).sum(1)
+            log_det = d.precisions[c, k].log().sum()
+            distance = (off**2 * d.precisions[c, k]).sum(1)
         logs.append(d.weights[c, k].log() + 0.5 * log_det - 0.5 * distance)
     r = torch.stack(logs, 1).softmax(1)
     loss = 0 * x.sum()
@@ -105,7 +105,8 @@ def gated_pooling(x: Tensor, d: GatedPooling) -> Tensor:
     if d.attention == "uniform":
         a = torch.full((len(x),), 1 / len(x), dtype=x.dtype)
     else:
-        a = d.w(torch.tanh(d.v(normal)) * torch.sigmoid(d.u(normal))).squeeze(1).softmax(0)
+        v, u = d.vu(normal).chunk(2, dim=1)
+        a = d.w(torch.tanh(v) * torch.sigmoid(u)).squeeze(1).softmax(0)
         a = a.detach() if d.attention == "detached" else a
     values = normal if d.features == "normalized" else x
     mean = (a[:, None] * values).sum(0)

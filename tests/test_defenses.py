@@ -106,10 +106,9 @@ def test_gated_attention_by_hand(monkeypatch):
         (2, 1, 1), 2, variance="trace", noise=0.1, var_threshold=0.2, gamma=1e-6,
         warmup_epochs=0, scale=1.0,
     )  # fmt: skip
-    defense.v, defense.u, defense.w = (nn.Linear(2, n, bias=False) for n in (2, 2, 1))
+    defense.vu, defense.w = nn.Linear(2, 4, bias=False), nn.Linear(2, 1, bias=False)
     with torch.no_grad():
-        defense.v.weight.copy_(torch.eye(2))
-        defense.u.weight.copy_(torch.eye(2))
+        defense.vu.weight.copy_(torch.eye(2).repeat(2, 1))
         defense.w.weight.fill_(1)
     loss, seen = defense.double().penalty(HAND, torch.ones(4, dtype=torch.long))
     assert float(loss.detach()) == pytest.approx(2.16710, abs=5e-6)
@@ -141,7 +140,7 @@ def test_relabelling_the_classes_changes_nothing(name, seed):
     before = defense.penalty(z, y)[0]
     relabel = torch.randperm(4)
     for buffer_name, buffer in defense.named_buffers():
-        if buffer_name in ("centres", "weights", "means", "variances"):
+        if buffer_name in ("centres", "weights", "means", "precisions", "log_dets"):
             buffer.copy_(buffer[relabel.argsort()].clone())
     torch.testing.assert_close(defense.penalty(z, relabel[y])[0], before)
 
@@ -394,9 +393,11 @@ def test_gmm_responsibilities_equal_scikit_learn(covariance):
         ours.precisions_cholesky_ = defense.precisions[0].numpy()
         low = (x - defense.centre) @ defense.basis
     else:
-        ours.precisions_cholesky_ = defense.variances[0].rsqrt().numpy()
+        ours.precisions_cholesky_ = defense.precisions[0].sqrt().numpy()
         low = x
-    mine = defense._responsibilities(low, torch.zeros(100, dtype=torch.long))
+    y = torch.zeros(100, dtype=torch.long)
+    centred = low[:, None] - defense.means[y]
+    mine = defense._responsibilities(centred, centred.square(), y)
     expected = torch.as_tensor(ours.predict_proba(low.numpy()))
     torch.testing.assert_close(mine, expected, rtol=1e-6, atol=1e-6)
 

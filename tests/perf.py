@@ -1,0 +1,226 @@
+"""What the defenses cost, measured: ``make perf`` writes ``results/perf.md``.
+
+Ratios of medians within one run, alternating the candidates step by step, so that a machine that
+slows down slows all of them. One thread.
+"""
+
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+from tqdm import tqdm
+
+from bench.models import MODELS
+from bench.options import options_of
+from bench.store import write_whole
+from bench.victim import Victim
+from defenses import DEFENSES
+from defenses.cem import Cem
+from defenses.gmm_cem import GmmCem
+from defenses.groups import by_class
+from defenses.kmeans_cem import KMeansCem
+from tests import reference
+
+CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]
+LIMITS = {
+    "small": {"kmeans_cem": 1.10, "gmm_cem": 1.15, "gated_pooling": 1.12, "slot_attention": 1.5},
+    "vgg11": {"kmeans_cem": 1.02, "gmm_cem": 1.02, "gated_pooling": 1.02, "slot_attention": 1.05},
+}
+OUTPUT = Path(__file__).parent.parent / "results" / "perf.md"
+
+
+def medians(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median milliseconds of each candidate, taken in turn; the first round is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in tqdm(range(rounds + 1), leave=False, disable=None):
+        for name, run in candidates.items():
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            started = time.perf_counter()
+            run()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            times[name].append(1e3 * (time.perf_counter() - started))
+    return {name: median(values[1:]) for name, values in times.items()}
+
+
+def ready(name: str, shape: tuple[int, int, int], classes: int) -> Cem:
+    """A defense past its warm-up, with statistics of random features."""
+    options = (
+        {"shutoff_steps": 0} if "shutoff_steps" in options_of(DEFENSES[name]).model_fields else {}
+    )
+    defense = DEFENSES[name](shape, classes, warmup_epochs=0, **options)
+    assert isinstance(defense, Cem)
+    if isinstance(
+        defense, (KMeansCem, GmmCem)
+    ):  # random statistics: fitting them is not timed here
+        defense.weights.fill_(0.2)
+        (defense.centres if isinstance(defense, KMeansCem) else defense.means).uniform_()
+    return defense
+
+
+def training_step(model: str, name: str, device: str) -> Callable[[], object]:
+    victim = Victim(model, "noise", {}, (3, 32, 32), 10)
+    if name != "noise":
+        victim.defense = ready(name, victim.feature_shape, 10)
+    victim.to(device).to(memory_format=torch.channels_last).train()
+    optimiser = torch.optim.AdamW(victim.parameters(), 1e-4, fused=True)
+    x = torch.rand(128, 3, 32, 32, device=device).contiguous(memory_format=torch.channels_last)
+    y = torch.arange(128, device=device) % 10
+
+    def run() -> None:
+        with torch.autocast(device, torch.bfloat16):
+            z = victim.encoder(x)
+        z = z.float()
+        penalty, _ = victim.defense.penalty(z, y)
+        with torch.autocast(device, torch.bfloat16):
+            logits = victim.head(victim.defense(z))
+        optimiser.zero_grad()
+        (torch.nn.functional.cross_entropy(logits.float(), y) + penalty).backward()
+        optimiser.step()
+
+    return run
+
+
+def steps(device: str) -> list[str]:
+    lines = ["| model | noise, ms | " + " | ".join(CEM) + " |", "|---" * (len(CEM) + 2) + "|"]
+    for model in MODELS:
+        candidates = {name: training_step(model, name, device) for name in ["noise", *CEM]}
+        found = medians(candidates, 40 if model == "small" else 12)
+        cells = [f"{found[n] / found['noise']:.3f} (limit {LIMITS[model][n]})" for n in CEM]
+        lines.append(f"| {model} | {found['noise']:.1f} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def penalties(device: str) -> list[str]:
+    """Forward and backward of the penalty alone, D = 2048, batch 128; with the literal loops."""
+    lines = ["| defense | classes | loops, ms | ours, ms | loops / ours | ours / ours at 100 |"]
+    lines.append("|---" * 6 + "|")
+    shape = (32, 8, 8)
+    for name in CEM:
+        at_100 = float("nan")
+        for classes in (10, 100, 500):
+            torch.manual_seed(0)
+            defense = ready(name, shape, classes).to(device).eval()
+            z = torch.rand(128, *shape, device=device, requires_grad=True)
+            y = torch.randint(classes, (128,), device=device)
+            inputs = [z, *(p for p in defense.parameters())]
+
+            def fast(defense=defense, z=z, y=y, inputs=inputs) -> object:
+                return torch.autograd.grad(defense.penalty(z, y)[0], inputs, allow_unused=True)
+
+            def slow(defense=defense, z=z, y=y, inputs=inputs) -> object:
+                return torch.autograd.grad(
+                    reference.penalty(z, y, defense), inputs, allow_unused=True
+                )
+
+            found = medians({"fast": fast, "slow": slow}, 15)
+            at_100 = found["fast"] if classes == 100 else at_100
+            growth = f"{found['fast'] / at_100:.2f}" if classes == 500 else ""
+            ratio = found["slow"] / found["fast"]
+            lines.append(
+                f"| {name} | {classes} | {found['slow']:.1f} | {found['fast']:.1f} "
+                f"| {ratio:.1f} | {growth} |"
+            )
+    return lines
+
+
+def synchronisations(device: str) -> list[str]:
+    """Host synchronisations inside one penalty step, counted by the profiler (CUDA only)."""
+    if device != "cuda":
+        return ["No GPU on this machine: host synchronisations were not counted."]
+    from torch.profiler import ProfilerActivity, profile
+
+    lines = []
+    for name in CEM:
+        run = training_step("small", name, device)
+        run()
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+            run()
+        count = sum(
+            event.count
+            for event in seen.key_averages()
+            if event.key in ("cudaStreamSynchronize", "aten::item", "cudaDeviceSynchronize")
+        )
+        lines.append(
+            f"- {name}: {count} synchronisations in a step (the profiler's own end included)"
+        )
+    return lines
+
+
+def refits() -> list[str]:
+    """Refits of K = 5 clusters on 50,000 moved features: from k-means++ and from the last."""
+    lines = [
+        "| D | classes | K-means from k-means++, s | from the last, s | ratio "
+        "| inertia, last / k-means++ | EM from K-means, s | from the last, s |",
+        "|---" * 8 + "|",
+    ]
+    rng = np.random.default_rng(0)
+    for d in (512, 2048):
+        for classes in (10, 100):
+            y = torch.arange(50_000) % classes
+            modes = rng.normal(size=(classes, 6, 16))[y.numpy(), rng.integers(6, size=len(y))]
+            mix = rng.normal(size=(16, d)).astype(np.float32) * 0.15
+            latent = (modes + 0.7 * rng.normal(size=modes.shape)).astype(np.float32)
+            z = torch.from_numpy(latent @ mix)
+            z = (z + 0.2 * torch.randn_like(z)).sigmoid().view(len(y), d, 1, 1)
+            moved = z + 0.02 * torch.randn_like(z)
+            cells = []
+            for defense in (KMeansCem((d, 1, 1), classes), GmmCem((d, 1, 1), classes)):
+                cold = type(defense)((d, 1, 1), classes)
+                defense.refresh(z, y)
+                started = time.perf_counter()
+                cold.refresh(moved, y)
+                middle = time.perf_counter()
+                defense.refresh(moved, y)
+                cells.append((middle - started, time.perf_counter() - middle))
+                if isinstance(defense, KMeansCem) and isinstance(cold, KMeansCem):
+                    inertia = [_inertia(found, moved, y) for found in (defense, cold)]
+            (k_cold, k_warm), (e_cold, e_warm) = cells
+            lines.append(
+                f"| {d} | {classes} | {k_cold:.2f} | {k_warm:.2f} | {k_cold / k_warm:.1f} "
+                f"| {inertia[0] / inertia[1]:.4f} | {e_cold:.2f} | {e_warm:.2f} |"
+            )
+    return lines
+
+
+def _inertia(defense: KMeansCem, features: torch.Tensor, labels: torch.Tensor) -> float:
+    total = 0.0
+    for label, members in by_class(features, labels):
+        centres = defense.centres[label].numpy()
+        total -= (
+            KMeans(len(centres), init=centres, n_init=1, max_iter=1).fit(members).score(members)
+        )
+    return total
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU"
+    text = [
+        "# What the defenses cost",
+        f"\n`make perf` on one thread of an {machine}, PyTorch {torch.__version__}. Medians of "
+        "alternating runs; compare ratios, not milliseconds.",
+        "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
+        *steps(device),
+        "\n## The penalty alone, against literal loops over classes\n\nForward and backward, "
+        "float32, batch 128, D = 2048, K = 5, S = 8. The loops are `tests/reference.py`.\n",
+        *penalties(device),
+        "\n## Waiting for the device\n",
+        *synchronisations(device),
+        "\n## Refitting the clusters\n\n50,000 features that moved a little since the last fit; "
+        "scikit-learn, one class at a time.\n",
+        *refits(),
+    ]
+    write_whole(OUTPUT, ("\n".join(text) + "\n").encode())
+    print("\n".join(text), f"\n\nwritten to {OUTPUT}")
+
+
+if __name__ == "__main__":
+    main()
