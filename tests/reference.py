@@ -59,12 +59,18 @@ def kmeans(x: Tensor, c: int, d: KMeansCem) -> Tensor:
     used = [k for k in range(d.clusters) if d.weights[c, k] > 0]
     distance = torch.stack([(x.detach() - d.centres[c, k]).square().sum(1) for k in used])
     owner = distance.argmin(0)
-    v = torch.zeros_like(x[0])
+    v, loss = torch.zeros_like(x[0]), 0 * x.sum()
     for place, k in enumerate(used):
         members = x[owner == place]
-        if len(members):
-            v = v + d.weights[c, k] * (members - d.centres[c, k]).square().mean(0)
-    return gated(v, d)
+        if not len(members):
+            continue
+        own = (members - d.centres[c, k]).square().mean(0)
+        if d.blend:
+            share = min(0.99, d.blend * len(members) / float(d.sizes[c, k]))
+            own = share * own + (1 - share) * d.spreads[c, k]
+        v = v + d.weights[c, k] * own
+        loss = loss + d.weights[c, k] * gated(own, d)
+    return loss if d.pooling == "cluster" else gated(v, d)
 
 
 def gmm(x: Tensor, c: int, d: GmmCem) -> Tensor:

@@ -26,6 +26,11 @@ VARIANTS = [
     ("kmeans_cem", {"variance": "mean", "gate": "capacity", "noise": 0.2}),
     ("kmeans_cem", {"variance": "per_dim", "gate": "linear", "clusters": 3}),
     ("kmeans_cem", {"variance": "per_dim", "class_weight": "uniform"}),
+    (
+        "kmeans_cem",
+        {"variance": "mean", "pooling": "cluster", "blend": 10.0, "class_weight": "uniform"},
+    ),
+    ("kmeans_cem", {"variance": "per_dim", "blend": 0.5}),
     ("gmm_cem", {}),
     ("gmm_cem", {"variance": "mean", "gate": "linear", "components": 3}),
     ("gmm_cem", {"variance": "trace", "gate": "capacity", "class_weight": "uniform"}),
@@ -140,7 +145,15 @@ def test_relabelling_the_classes_changes_nothing(name, seed):
     before = defense.penalty(z, y)[0]
     relabel = torch.randperm(4)
     for buffer_name, buffer in defense.named_buffers():
-        if buffer_name in ("centres", "weights", "means", "precisions", "log_dets"):
+        if buffer_name in (
+            "centres",
+            "weights",
+            "sizes",
+            "spreads",
+            "means",
+            "precisions",
+            "log_dets",
+        ):
             buffer.copy_(buffer[relabel.argsort()].clone())
     torch.testing.assert_close(defense.penalty(z, relabel[y])[0], before)
 

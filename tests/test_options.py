@@ -21,7 +21,7 @@ PENALTY = {
     "lam_steps": ((0, 0.5),),
 }
 OWN = {
-    "kmeans_cem": {"clusters": 2},
+    "kmeans_cem": {"clusters": 2, "pooling": "cluster", "blend": 1.0},
     "gmm_cem": {"components": 2, "covariance": "full"},
     "gated_pooling": {"features": "raw", "attention": "uniform"},
 }
