@@ -131,9 +131,8 @@ def _row(
 
 def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
     names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
-    nan = float("nan")
     return {
-        name: np.mean([[epoch.get(name, nan) for epoch in epochs] for epochs in runs], axis=0)
+        name: np.array([[epoch.get(name) for epoch in epochs] for epochs in runs], float).mean(0)
         for name in names
     }
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench import diagnostics, figures, leaderboard
+from bench import diagnostics, figures, leaderboard, matched
 from bench.errors import BenchError
 from bench.store import Store, key_of, read_json, write_json
 from bench.suite import Suite, Trial
@@ -43,6 +43,8 @@ def write_report(folder: Path) -> None:
     print(leaderboard.as_text(board))
     written = [folder / "leaderboard.csv"]
     leaderboard.write_csv(board, written[0])
+    if matched.write_csv(board, folder / "matched.csv"):
+        written.append(folder / "matched.csv")
     if board.complete:
         for metric in ("mse", "ssim"):
             written += figures.tradeoff(board, metric, folder)

@@ -5,6 +5,7 @@ import platform
 import time
 from functools import lru_cache
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def _train_victim(
         "payload": z[0].numel(),
         "client_parameters": victim.client_parameters,
         "checkpoint_sha256": checkpoint,
-        "history": history,
+        "history": [_finite(epoch) for epoch in history],
         "seconds": {"train": round(seconds, 3)},
     }
     return {"correct": correct.cpu(), "samples": samples}, results
@@ -174,6 +175,11 @@ def _stored_victim(key: str, folder: Path, split: Split) -> tuple[Victim, Tensor
     victim.restore(store.victim_path(key), record["checkpoint_sha256"])
     victim.requires_grad_(False)
     return victim, victim.encode(split.aux.x), victim.encode(split.test.x)
+
+
+def _finite(row: dict[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN: a diverged training is recorded, not refused."""
+    return {name: value if isfinite(value) else None for name, value in row.items()}
 
 
 def _summary(values: Tensor) -> dict[str, float]:

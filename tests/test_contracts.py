@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -119,6 +120,17 @@ def test_a_dataset_that_needs_data_says_how_to_get_it(tmp_path):
             for root in (None, tmp_path):
                 with pytest.raises(DatasetError, match=f"fetch {name}"):
                     component().load(root)
+
+
+def test_the_defense_of_the_readme_works_as_it_is_printed():
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    names: dict = {"__name__": "defenses.dropout"}
+    exec(code, names)
+    component = names["Dropout"]
+    test_a_defense_releases_the_same_shape_and_a_scalar_penalty(component)
+    test_options_are_keyword_only_with_defaults_and_documented("dropout", component)
+    assert resolve(component, {component.strength: 0.5}) == {"rate": 0.5}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,0 +1,129 @@
+"""Rows, worst cases, flags and matched accuracies from records made by hand."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save
+
+from bench import leaderboard, matched
+from bench.stats import Estimate
+from bench.store import Store, key_of, write_whole
+from bench.suite import Suite, Trial
+
+FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
+KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained"}
+
+
+def world(folder, attacks, accuracy=0.9, seeds=(0, 1), defense="noise", converged=True, lost=()):
+    """A store with one defense: ``attacks`` maps a name to its MSE and SSIM on every image."""
+    store, victims, trials = Store(folder), [], []
+    for seed in seeds:
+        config = {"defense": {"label": defense, "strength": 1.0, "name": defense}, "seed": seed}
+        victim = Trial(key_of(config), config, None)
+        victims.append(victim)
+        record = {
+            "key": victim.key,
+            "status": "ok",
+            "config": config,
+            "metrics": {"accuracy": accuracy, "chance": 0.1},
+            "floors": FLOORS,
+            "randomized": defense != "none",
+            "payload": 8,
+            "client_parameters": 3,
+            "history": [{"class_variance": 0.5}, {"class_variance": 0.25, "surrogate": 2.0}],
+            "seconds": {"train": 1.5 + seed},
+        }
+        store.write(record)
+        correct = torch.zeros(10)
+        correct[: round(10 * accuracy)] = 1
+        images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+        write_whole(store.images_path(victim.key), save({"correct": correct, "samples": images}))
+        for name, (error, similarity) in attacks.items():
+            config = {"victim": victim.config, "attack": {"label": name}}
+            trial = Trial(key_of(config), config, victim.key)
+            trials.append(trial)
+            if (name, seed) in lost:
+                continue
+            record = {"key": trial.key, "status": "ok", "config": config, "parent": victim.key}
+            store.write(record | {"kind": KINDS[name], "converged": converged})
+            scores = {"mse": torch.full((10,), error), "ssim": torch.full((10,), similarity)}
+            write_whole(store.images_path(trial.key), save(scores | {"samples": images}))
+    return leaderboard.build(Suite("hand", "", tuple(victims), tuple(trials)), store)
+
+
+def test_worst_cases_are_lowest_mse_and_highest_ssim(tmp_path):
+    board = world(tmp_path, {"mean": (0.1, 0.1), "gmm": (0.02, 0.5), "decoder": (0.01, 0.4)})
+    (row,) = board.rows
+    assert (row.worst_attack, row.worst_ssim_attack) == ("decoder", "gmm")
+    assert row.worst("mse") == pytest.approx((0.01, 0.01, 0.01))
+    assert row.worst("ssim").mean == pytest.approx(0.5)
+    assert row.worst("fvu").mean == pytest.approx(0.1)
+    assert row.worst("psnr").mean == pytest.approx(20)
+    assert row.accuracy.mean == pytest.approx(0.9)
+    assert row.accuracy.low < 0.9 < row.accuracy.high
+    assert row.train_seconds == 2.0
+    np.testing.assert_array_equal(row.history["class_variance"], [0.5, 0.25])
+    assert row.history["surrogate"][-1] == 2.0
+    assert row.flags == ["randomized"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "flag"),
+    [
+        ({"converged": False}, "not_converged"),
+        ({"attacks": {"mean": (0.1, 0.1), "decoder": (0.096, 0.1)}}, "attack_failed"),
+        ({"attacks": {"gmm": (0.01, 0.5), "decoder": (0.02, 0.5)}}, "simple_beats_strong"),
+        ({"accuracy": 0.2}, "utility_collapse"),
+        ({"attacks": {"decoder": (0.06, 0.2)}, "defense": "none"}, "control_failed"),
+    ],
+)
+def test_flags(tmp_path, changes, flag):
+    plain = {"attacks": {"mean": (0.1, 0.1), "gmm": (0.02, 0.5), "decoder": (0.01, 0.6)}}
+    assert flag not in world(tmp_path / "plain", **plain).rows[0].flags
+    assert flag in world(tmp_path / "changed", **(plain | changes)).rows[0].flags
+
+
+def test_a_quarter_right_of_ten_classes_is_a_collapse(tmp_path):
+    """24 % on CIFAR-10 has been published as a defense."""
+    board = world(tmp_path, {"decoder": (0.01, 0.5)}, accuracy=0.2)
+    assert "utility_collapse" in board.rows[0].flags
+
+
+def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):
+    attacks = {"gmm": (0.02, 0.5), "decoder": (0.01, 0.6)}
+    board = world(tmp_path, attacks, lost={("decoder", 1)})
+    (row,) = board.rows
+    assert row.missing == 1
+    assert row.worst_attack == "gmm"  # the decoder did not attack every victim
+    assert "decoder" not in row.attacks
+    assert "(1 trials missing)" in leaderboard.as_text(board)
+
+
+def test_the_csv_has_an_empty_field_where_nothing_was_measured(tmp_path):
+    board = world(tmp_path, {"gmm": (0.02, 0.5)}, seeds=(0,))
+    leaderboard.write_csv(board, tmp_path / "board.csv")
+    head, line = (tmp_path / "board.csv").read_text().splitlines()
+    values = dict(zip(head.split(","), line.split(","), strict=True))
+    assert values["gmm_mse"] == "0.02"
+    assert values["surrogate"] == "2"
+    assert values["effective_samples"] == ""
+    assert values["flags"] == "randomized"
+
+
+def row_at(accuracy: float, error: float) -> leaderboard.Row:
+    exact = {name: Estimate(error, error, error) for name in leaderboard.METRICS}
+    row = leaderboard.Row("noise", 1.0, accuracy=Estimate(accuracy, accuracy, accuracy))
+    row.attacks, row.worst_attack, row.worst_ssim_attack = {"gmm": exact}, "gmm", "gmm"
+    row.history = {"class_variance": np.array([9.0, 10 * error])}
+    return row
+
+
+def test_matched_accuracy_interpolates_and_never_extrapolates():
+    rows = [row_at(0.8, 0.03), row_at(0.9, 0.01)]
+    found = matched.at_accuracy(rows, 0.85)
+    assert found["worst_mse"] == pytest.approx(0.02)
+    assert found["class_variance"] == pytest.approx(0.2)
+    assert "surrogate" not in found
+    assert matched.at_accuracy(rows, 0.95) is None
+    assert matched.at_accuracy(rows, 0.79) is None
+    assert matched.at_accuracy(rows[:1], 0.8) is None
