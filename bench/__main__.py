@@ -79,9 +79,9 @@ def _run(choice: argparse.Namespace) -> int:
     DATASETS[dataset["name"]](**dataset["options"]).load(_data(choice))  # or a clear error, now
     save_suite(chosen, folder)
     failed = engine.run(chosen, folder, _data(choice), workers)
-    write_report(folder)
     if failed:
         print(f"{failed} trials failed: their records in {folder}/records say why")
+    write_report(folder)
     return 1 if failed else 0
 
 

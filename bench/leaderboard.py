@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
 from bench.stats import Estimate, bootstrap
 from bench.store import Record, Store, write_whole
@@ -110,7 +109,7 @@ def _row(
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    row.samples["originals"] = load_file(store.images_path(records[0]["key"]))["samples"]
+    row.samples["originals"] = store.arrays(records[0])["samples"]
     for attack, runs in attacked.items():
         if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
             continue
@@ -121,7 +120,7 @@ def _row(
             "psnr": bootstrap(-10 * np.log10(np.maximum(error, 1e-10))),
             "fvu": bootstrap(error / floors["mean_image"]["mse"]),
         }
-        row.samples[attack] = load_file(store.images_path(runs[0]["key"]))["samples"]
+        row.samples[attack] = store.arrays(runs[0])["samples"]
     if row.attacks:
         row.worst_attack = min(row.attacks, key=lambda a: row.attacks[a]["mse"].mean)
         row.worst_ssim_attack = max(row.attacks, key=lambda a: row.attacks[a]["ssim"].mean)
@@ -139,7 +138,7 @@ def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
 
 def _scores(store: Store, records: list[Record], name: str) -> np.ndarray:
     """(seeds, images) of one per-image score."""
-    rows = [load_file(store.images_path(record["key"]))[name] for record in records]
+    rows = [store.arrays(record)[name] for record in records]
     return np.stack(rows).astype(np.float64)
 
 

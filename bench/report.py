@@ -38,8 +38,14 @@ def read_suite(folder: Path) -> Suite:
 
 
 def write_report(folder: Path) -> None:
-    """Writes and prints everything that can be made from the records in ``folder``."""
+    """Writes and prints everything that can be made from the records in ``folder``.
+
+    Raises:
+        BenchError: not a results folder, or nothing in it has finished.
+    """
     board = leaderboard.build(read_suite(folder), Store(folder))
+    if not any(row.seeds for row in board.rows):
+        raise BenchError(f"{folder} holds no finished trial; run the suite first")
     print(leaderboard.as_text(board))
     written = [folder / "leaderboard.csv"]
     leaderboard.write_csv(board, written[0])

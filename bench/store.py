@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import load
+
 from bench.errors import BenchError
 
 Record = dict[str, Any]
@@ -100,7 +103,7 @@ class Store:
     def record_path(self, key: str) -> Path:
         return self.folder / "records" / f"{key}.json"
 
-    def images_path(self, key: str) -> Path:
+    def arrays_path(self, key: str) -> Path:
         return self.folder / "records" / f"{key}.safetensors"
 
     def victim_path(self, key: str) -> Path:
@@ -116,6 +119,14 @@ class Store:
             path = self.record_path(key)
             raise BenchError(f"{path} does not belong to its name; delete it and run again")
         return record
+
+    def arrays(self, record: Record) -> dict[str, np.ndarray]:
+        """Per-image scores and sample images of a finished trial.
+
+        Raises:
+            BenchError: the file is missing, truncated or altered.
+        """
+        return load(read_checked(self.arrays_path(record["key"]), record["arrays_sha256"]))
 
     def write(self, record: Record) -> None:
         write_json(self.record_path(record["key"]), record)

@@ -1,5 +1,6 @@
 """Running one trial: train a victim, or run one attack on it; either ends in one record."""
 
+import hashlib
 import json
 import platform
 import time
@@ -51,13 +52,15 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         scores, results = _train_victim(trial, split, store)
     else:
         scores, results = _attack_victim(trial, split, store)
-    write_whole(store.images_path(trial.key), save(scores))
+    arrays = save(scores)
+    write_whole(store.arrays_path(trial.key), arrays)
     record = {
         "key": trial.key,
         "status": "ok",
         "config": trial.config,
         "parent": trial.parent,
         "data_hash": split.hash,
+        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
         **results,
         "seconds": {**results["seconds"], "total": round(time.perf_counter() - started, 3)},
         "machine": _machine(device),

@@ -181,6 +181,21 @@ def test_a_damaged_checkpoint_or_record_is_refused(copy, refused):
     refused(["report", copy], record.name)
 
 
+def test_a_report_on_nothing_is_refused_and_overwrites_nothing(copy, refused):
+    before = (copy / "leaderboard.csv").read_bytes()
+    shutil.rmtree(copy / "records")
+    refused(["report", copy], "no finished trial")
+    assert (copy / "leaderboard.csv").read_bytes() == before
+
+
+def test_damaged_scores_are_refused(copy, refused):
+    arrays = next((copy / "records").glob("*.safetensors"))
+    content = bytearray(arrays.read_bytes())
+    content[-1] ^= 1
+    arrays.write_bytes(content)
+    refused(["report", copy], arrays.name, "truncated or altered", "delete")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
