@@ -71,7 +71,7 @@ def _run(choice: argparse.Namespace) -> int:
     from datasets import DATASETS
 
     chosen = suite.load(choice.suite, choice.settings)
-    workers = len(os.sched_getaffinity(0)) if choice.workers is None else choice.workers
+    workers = _cores() if choice.workers is None else choice.workers
     if workers < 1:
         raise BenchError(f"--workers {workers}: should be at least 1")
     folder: Path = (choice.out or Path("results") / chosen.name).resolve()
@@ -83,6 +83,13 @@ def _run(choice: argparse.Namespace) -> int:
         print(f"{failed} trials failed: their records in {folder}/records say why")
     write_report(folder)
     return 1 if failed else 0
+
+
+def _cores() -> int:
+    """Cores this process may use; macOS and Windows only tell how many there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _report(choice: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from bench.store import write_whole
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 MARKERS = ("*", "o", "s", "D", "^", "v", "P", "X", "<", ">")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,

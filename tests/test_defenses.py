@@ -443,3 +443,24 @@ def test_stronger_means_more_penalty():
         ]
         assert values[0] == 0
         assert all(a < b for a, b in pairwise(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("kmeans_cem", {"blend": 10.0, "class_weight": "uniform"}),
+        ("gmm_cem", {}),
+        ("gmm_cem", {"covariance": "full", "rank": 4}),
+        ("gated_pooling", {}),
+        ("slot_attention", {"shutoff_steps": 0}),
+    ],
+)
+@pytest.mark.parametrize("classes", [4, 40])
+def test_a_step_never_looks_at_values_on_the_host(name, options, classes):
+    """On the meta device tensors have no values: whatever would wait for the GPU raises."""
+    defense = make(name, options | {"clip": 1.0}, classes, n=classes).to("meta")
+    z = torch.empty(16, *SHAPE, device="meta", dtype=torch.float64, requires_grad=True)
+    loss, diagnostics = defense.penalty(z, torch.empty(16, device="meta", dtype=torch.long))
+    loss.backward()
+    assert z.grad.device.type == "meta"
+    assert all(value.device.type == "meta" for value in diagnostics.values())
