@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge, Gt, Lt, MinLen
 from torch import Tensor
 
-from attacks.base import Attack, AttackError, Knowledge
+from attacks.base import Attack, Knowledge
 from attacks.ridge import Ridge, releases
 
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
@@ -57,6 +57,8 @@ class Gmm(Attack):
             if len(fit) < 10 * k:
                 continue
             statistics = _expectation_maximisation(z, x, scores, k)
+            if statistics is None:
+                continue
             for shrinkage in SHRINKAGES:
                 mixture = statistics.shrunk(shrinkage, self.ridge_.penalty_)
                 error = float((mixture.predict(z_val) - x_val).square().mean())
@@ -145,8 +147,9 @@ def _scores(z: Tensor, x: Tensor, rank: int) -> _Scores:
     return _Scores(low_z, principal(x)[0], basis, centre)
 
 
-def _expectation_maximisation(z: Tensor, x: Tensor, scores: _Scores, k: int) -> _Statistics:
-    """EM on the joint scores, then the moments of every component at full rank."""
+def _expectation_maximisation(z: Tensor, x: Tensor, scores: _Scores, k: int) -> _Statistics | None:
+    """EM on the joint scores, then the moments of every component at full rank; None when a
+    component died."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -159,8 +162,8 @@ def _expectation_maximisation(z: Tensor, x: Tensor, scores: _Scores, k: int) -> 
     p = scores.z.shape[1]
     r = torch.as_tensor(fit.predict_proba(joint), dtype=z.dtype, device=z.device)
     weight = r.mean(0)
-    if weight.min() <= 0:
-        raise AttackError(f"a component of {k} is empty: use fewer components")
+    if weight.min() <= 1e-6:
+        return None
     moments = [_moments(z, x, r[:, i]) for i in range(k)]
     mean_z, mean_x, s_zz, s_zx = (torch.stack(m) for m in zip(*moments, strict=True))
 

@@ -23,7 +23,8 @@ class Ridge(Attack):
 
     kind = "closed_form"
     weight_: Tensor
-    bias_: Tensor
+    mean_z_: Tensor
+    mean_x_: Tensor
     penalty_: float
     error_: float
 
@@ -42,8 +43,8 @@ class Ridge(Attack):
 
     def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
         """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
-        ``val`` pairs. Sets ``weight_`` (D, P), ``bias_`` (P,) for D = C' H' W' and P = C H W,
-        ``penalty_`` and the validation MSE ``error_``."""
+        ``val`` pairs. Sets ``weight_`` (D, P), ``mean_z_`` (D,) and ``mean_x_`` (P,) for
+        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``."""
         self.image_shape_ = x.shape[1:]
         z, x, z_val, x_val = (values.flatten(1) for values in (z, x, z_val, x_val))
         mean_z, mean_x = z.mean(0), x.mean(0)
@@ -62,11 +63,11 @@ class Ridge(Attack):
         self.penalty_, self.error_ = float(penalties[best]), float(errors[best])
         scale = (values.clamp_min(0) + penalties[best])[:, None]
         self.weight_ = (vectors @ (cross / scale)).to(x.dtype)
-        self.bias_ = mean_x - mean_z @ self.weight_
+        self.mean_z_, self.mean_x_ = mean_z, mean_x
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
-        guess = z.flatten(1) @ self.weight_ + self.bias_
+        guess = (z.flatten(1) - self.mean_z_) @ self.weight_ + self.mean_x_
         return guess.clamp(0, 1).view(-1, *self.image_shape_)
 
 

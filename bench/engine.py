@@ -17,20 +17,40 @@ from bench.suite import Suite, Trial
 from datasets import DatasetError
 
 
-def run(suite: Suite, folder: Path, data: Path | None, workers: int) -> int:
-    """Runs every trial that has no record yet; attacks start when their victim is there.
+def finished(suite: Suite, store: Store) -> set[str]:
+    """Keys of the trials that need no run: a successful record, made with the present code of its
+    defense or attack and, for an attack, on the present training of its victim."""
 
-    A trial that fails becomes a record with its cause, and the run goes on; so do later runs,
-    which try it again. Returns the number of trials that failed.
+    def current(trial: Trial) -> bool:
+        return store.has(trial.key) and store.read(trial.key).get("source") == trial.source
+
+    checkpoints = {
+        trial.key: store.read(trial.key)["checkpoint_sha256"]
+        for trial in suite.victims
+        if current(trial)
+    }
+    attacks = (trial for trial in suite.attacks if trial.parent in checkpoints and current(trial))
+    return set(checkpoints) | {
+        trial.key
+        for trial in attacks
+        if store.read(trial.key)["victim_sha256"] == checkpoints[str(trial.parent)]
+    }
+
+
+def run(suite: Suite, folder: Path, data: Path | None, workers: int) -> int:
+    """Runs every trial that is not ``finished``; attacks start when their victim is there.
+
+    A trial that fails becomes a record with its cause, and the run goes on; later runs try it
+    again. Returns the number of trials that failed.
 
     Raises:
         BenchError, DatasetError: something a person must change first.
     """
     store = Store(folder)
-    todo = [trial for trial in suite.trials if not store.has(trial.key)]
-    done = {trial.key for trial in suite.trials} - {trial.key for trial in todo}
-    for key in {trial.parent for trial in todo if trial.parent in done}:
-        read_checked(store.victim_path(str(key)), store.read(str(key))["checkpoint_sha256"])
+    done = finished(suite, store)
+    todo = [trial for trial in suite.trials if trial.key not in done]
+    for key in {str(trial.parent) for trial in todo if trial.parent in done}:
+        read_checked(store.victim_path(key), store.read(key)["checkpoint_sha256"])
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products on a GPU
     pool = ProcessPool(workers, context=get_context("spawn"), initializer=_start_worker)
@@ -89,7 +109,7 @@ def _cause(future: "Future[None]") -> str | None:
     if isinstance(error, (BenchError, DatasetError)):
         raise error
     if isinstance(error, AttackError):
-        return str(error)
+        return f"AttackError: {error}"
     return getattr(error, "traceback", "") or "".join(traceback.format_exception(error))
 
 

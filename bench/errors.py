@@ -11,6 +11,8 @@ class BenchError(Exception):
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """``unknown defense 'nois'; did you mean 'noise'?``, or the list when nothing is close."""
     known = sorted(known)
+    if not known:
+        return f"unknown {what} {name!r}; there is none"
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
     return f"unknown {what} {name!r}; {hint}"

@@ -119,12 +119,10 @@ def reconstructions(board: Board, folder: Path) -> list[Path]:
 
     The images stand at fixed, evenly spaced places of the test set; the seed is the first.
     """
-    attacks = [
-        name
-        for name in board.complete[0].samples
-        if name not in ("originals", "mean", "class_mean")
-    ]
-    first = board.complete[0].samples["originals"]
+    names = dict.fromkeys(name for row in board.complete for name in row.samples)
+    attacks = [name for name in names if name not in ("mean", "class_mean")] or list(names)
+    first = board.complete[0].originals
+    assert first is not None
     lines = [("original", dict.fromkeys(attacks, first))]
     lines += [(row.label, row.samples) for row in board.complete]
     blank = np.full_like(first, 255)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ class Row:
 
     defense: str
     strength: float | None
+    component: str = ""
+    """Name of the defense in ``DEFENSES``; ``defense`` is its label in the suite."""
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
@@ -40,8 +43,10 @@ class Row:
     train_seconds: float = float("nan")
     history: dict[str, np.ndarray] = field(default_factory=dict)
     """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
+    originals: np.ndarray | None = None
+    """Sample images (n, C, H, W), uint8."""
     samples: dict[str, np.ndarray] = field(default_factory=dict)
-    """Attack to reconstructions (n, C, H, W), uint8, of the first seed; ``originals`` too."""
+    """Attack to reconstructions of the originals, with the first seed."""
 
     @property
     def label(self) -> str:
@@ -64,8 +69,13 @@ class Board:
 
     @property
     def complete(self) -> list[Row]:
-        """The rows that can be judged."""
-        return [row for row in self.rows if row.accuracy and row.worst_attack]
+        """The rows that can be judged: without a missing trial, which may be the strongest."""
+        return [row for row in self.rows if row.worst_attack and not row.missing]
+
+    @property
+    def controls(self) -> list[Row]:
+        """The undefended rows among them."""
+        return [row for row in self.complete if row.component == "none"]
 
 
 def build(suite: Suite, store: Store) -> Board:
@@ -80,8 +90,9 @@ def build(suite: Suite, store: Store) -> Board:
     found = [_row(*name, victims, attacks_of, store) for name, victims in groups.items()]
     rows = [row for row, _ in found]
     floors = next((floors for _, floors in found if floors), {})
-    _flag_controls(rows)
-    return Board(suite, rows, floors)
+    board = Board(suite, rows, floors)
+    _flag_controls(board)
+    return board
 
 
 def _row(
@@ -91,7 +102,7 @@ def _row(
     attacks_of: dict[str, list[Trial]],
     store: Store,
 ) -> tuple[Row, dict[str, dict[str, float]]]:
-    row = Row(defense, strength)
+    row = Row(defense, strength, victims[0].config["defense"]["name"])
     trained = [(v, store.read(v.key)) for v in victims if store.has(v.key)]
     trials = len(victims) + sum(len(attacks_of[v.key]) for v in victims)
     attacked: defaultdict[str, list[Record]] = defaultdict(list)
@@ -109,7 +120,7 @@ def _row(
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    row.samples["originals"] = store.arrays(records[0])["samples"]
+    row.originals = store.arrays(records[0])["samples"]
     for attack, runs in attacked.items():
         if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
             continue
@@ -143,7 +154,9 @@ def _scores(store: Store, records: list[Record], name: str) -> np.ndarray:
 
 
 def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) -> Iterable[str]:
-    """Reasons to distrust or to qualify a row (DESIGN section 5)."""
+    """Reasons to distrust or to qualify a row."""
+    if row.missing:
+        yield "incomplete"
     if not all(run["converged"] for runs in attacks.values() for run in runs):
         yield "not_converged"
     if row.worst("fvu").mean > 0.95:
@@ -161,12 +174,11 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         yield "randomized"
 
 
-def _flag_controls(rows: list[Row]) -> None:
+def _flag_controls(board: Board) -> None:
     """``control_failed``: the suite's attacks leave more than half of the undefended images'
     variance unexplained, so no row of this suite says anything about privacy."""
-    controls = [row for row in rows if row.defense == "none" and row.worst_attack]
-    if any(row.worst("fvu").mean > 0.5 for row in controls):
-        for row in rows:
+    if any(row.worst("fvu").mean > 0.5 for row in board.controls):
+        for row in board.rows:
             row.flags.append("control_failed")
 
 
@@ -244,5 +256,5 @@ def as_text(board: Board) -> str:
 
 def _interval(estimate: Estimate, digits: int) -> str:
     """``0.912 [0.895, 0.928]``, without leading zeros: ``.912 [.895, .928]``."""
-    mean, low, high = (f"{value:.{digits}f}".replace("0.", ".", 1) for value in estimate)
+    mean, low, high = (re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}") for value in estimate)
     return f"{mean} [{low}, {high}]"

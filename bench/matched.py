@@ -40,9 +40,7 @@ def at_accuracy(rows: list[Row], accuracy: float) -> dict[str, float] | None:
 def write_csv(board: Board, path: Path) -> bool:
     """Writes a row per accuracy drop and defense; False, and no file, without an undefended row
     to measure drops from."""
-    controls = [
-        row.accuracy.mean for row in board.complete if row.defense == "none" and row.accuracy
-    ]
+    controls = [row.accuracy.mean for row in board.controls if row.accuracy]
     if not controls:
         return False
     text = io.StringIO()

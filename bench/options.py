@@ -1,6 +1,8 @@
 """Hyper-parameters of components: read from signatures, checked once, at the boundary."""
 
+import hashlib
 import inspect
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_type_hints
@@ -30,6 +32,15 @@ def options_of(component: type) -> type[BaseModel]:
                 fields[p.name] = (hints[p.name], p.default)
     config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     return create_model(component.__name__, __config__=config, **fields)
+
+
+def source_of(component: type) -> str:
+    """A hash of the source of ``component`` and of its bases: edited code is other code."""
+    digest = hashlib.sha256()
+    for base in component.__mro__:
+        if base.__module__.split(".")[0] in ("attacks", "defenses"):
+            digest.update(inspect.getsource(sys.modules[base.__module__]).encode())
+    return digest.hexdigest()[:16]
 
 
 def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:

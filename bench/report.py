@@ -27,14 +27,17 @@ def read_suite(folder: Path) -> Suite:
     path = folder / "suite.json"
     if not path.is_file():
         raise BenchError(f"{folder} is no results folder: it has no suite.json; run a suite first")
-    content = read_json(path)
-    victims = [Trial(key_of(config), config, None) for config in content["victims"]]
-    attacks = []
-    for victim in victims:
-        for attack in content["attacks"]:
-            config = {"victim": victim.config, "attack": attack}
-            attacks.append(Trial(key_of(config), config, victim.key))
-    return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
+    try:
+        content = read_json(path)
+        victims = [Trial(key_of(config), config, None) for config in content["victims"]]
+        attacks = []
+        for victim in victims:
+            for attack in content["attacks"]:
+                config = {"victim": victim.config, "attack": attack}
+                attacks.append(Trial(key_of(config), config, victim.key))
+        return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
+    except (KeyError, TypeError):
+        raise BenchError(f"{path} is altered; run the suite again") from None
 
 
 def write_report(folder: Path) -> None:

@@ -111,7 +111,7 @@ class Store:
 
     def has(self, key: str) -> bool:
         """Whether the trial is finished, with success."""
-        return self.record_path(key).exists() and self.read(key)["status"] == "ok"
+        return self.record_path(key).exists() and self.read(key).get("status") == "ok"
 
     def read(self, key: str) -> Record:
         record: Record = read_json(self.record_path(key))

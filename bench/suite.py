@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from attacks import ATTACKS
 from bench.errors import BenchError, unknown
 from bench.models import MODELS
-from bench.options import explain, options_of, resolve
+from bench.options import explain, options_of, resolve, source_of
 from bench.store import key_of
 from bench.train import Training
 from datasets import DATASETS
@@ -29,6 +29,13 @@ class Trial(NamedTuple):
     parent: str | None
 
     @property
+    def source(self) -> str:
+        """A hash of the code of the defense or attack that this trial is about."""
+        if self.parent:
+            return source_of(ATTACKS[self.config["attack"]["name"]])
+        return source_of(DEFENSES[self.config["defense"]["name"]])
+
+    @property
     def label(self) -> str:
         """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
         victim = self.config["victim"] if self.parent else self.config
@@ -41,7 +48,7 @@ class Trial(NamedTuple):
 class _File(BaseModel):
     """A suite file as it is written."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     description: str
     model: str
@@ -96,7 +103,7 @@ def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:
 def _apply(content: dict[str, Any], setting: str) -> None:
     """Sets ``a.b=value``; the value is TOML, or a plain word."""
     dotted, sign, text = setting.partition("=")
-    if not sign or not dotted:
+    if not sign or not dotted or "\n" in text:
         raise BenchError(f"--set {setting!r}: write key=value, e.g. --set training.epochs=5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -129,6 +136,8 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
         for label, entry in file.defenses.items()
         for config in _sweep(label, entry, mistakes)
     ]
+    if "worst" in file.attacks:
+        mistakes.append("attacks.worst: this name is a column of the leaderboard; choose another")
     attacks = [
         {"label": label, **_component("attack", label, entry, ATTACKS, mistakes)}
         for label, entry in file.attacks.items()
@@ -194,5 +203,8 @@ def _sweep(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> list[di
         found: list[str] = []
         swept = _component("defense", label, {**options, knob: value}, DEFENSES, found)
         mistakes.extend(line.replace(f"{label}.{knob}", f"{label}.strengths") for line in found)
-        configs.append({"label": label, "strength": value, **swept})
+        if swept:
+            configs.append({"label": label, "strength": swept["options"][knob], **swept})
+    if len({config["strength"] for config in configs}) < len(configs):
+        mistakes.append(f"{where} = {strengths!r}: every strength once")
     return configs

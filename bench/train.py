@@ -21,7 +21,7 @@ class Training(BaseModel):
     the best validation accuracy would choose the least defended one.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     epochs: PositiveInt
     batch_size: Annotated[int, Gt(1)] = 128
@@ -109,7 +109,7 @@ def class_variance(z: Tensor, y: Tensor, classes: int) -> float:
 
 def capacity(z: Tensor, y: Tensor, classes: int, noise: float) -> float:
     """Upper bound on I(x; z~ | y) in nats per image: sum_c p_c 1/2 sum_d log(1 + v_cd / s^2),
-    Gaussian noise of standard deviation s (DESIGN section 4)."""
+    Gaussian noise of standard deviation s."""
     variances, share = _class_variances(z, y, classes)
     return float((share[:, None] * (variances / noise**2).log1p()).sum() / 2)
 

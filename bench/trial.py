@@ -59,6 +59,7 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         "status": "ok",
         "config": trial.config,
         "parent": trial.parent,
+        "source": trial.source,
         "data_hash": split.hash,
         "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
         **results,
@@ -108,7 +109,7 @@ def _train_victim(
         "class_variance": class_variance(z, split.test.y, split.classes),
     }
     results = {
-        "metrics": metrics,
+        "metrics": _finite(metrics),
         "floors": floors,
         "randomized": victim.defense.randomized,
         "payload": z[0].numel(),
@@ -133,7 +134,8 @@ def _attack_victim(
     trial: Trial, split: Split, store: Store
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
-    victim, z_aux, z_test = _stored_victim(str(trial.parent), store.folder, split)
+    checkpoint = store.read(str(trial.parent))["checkpoint_sha256"]
+    victim, z_aux, z_test = _stored_victim(str(trial.parent), checkpoint, store.folder, split)
     knowledge = Knowledge(
         images=split.aux.x,
         draw=lambda index: victim.protect(z_aux[index]),
@@ -153,6 +155,7 @@ def _attack_victim(
     metrics = {name: _summary(values) for name, values in scores.items()}
     metrics["psnr"] = _summary(psnr_of(scores["mse"]))
     results = {
+        "victim_sha256": checkpoint,
         "metrics": metrics,
         "kind": attack.kind,
         "converged": attack.converged_,
@@ -170,12 +173,13 @@ def _attack_victim(
 
 
 @lru_cache(maxsize=1)
-def _stored_victim(key: str, folder: Path, split: Split) -> tuple[Victim, Tensor, Tensor]:
+def _stored_victim(
+    key: str, checkpoint: str, folder: Path, split: Split
+) -> tuple[Victim, Tensor, Tensor]:
     """A trained victim and its clean features of aux and test; the attacks on it share them."""
     store = Store(folder)
-    record = store.read(key)
-    victim = build_victim(record["config"], split)
-    victim.restore(store.victim_path(key), record["checkpoint_sha256"])
+    victim = build_victim(store.read(key)["config"], split)
+    victim.restore(store.victim_path(key), checkpoint)
     victim.requires_grad_(False)
     return victim, victim.encode(split.aux.x), victim.encode(split.test.x)
 

@@ -123,7 +123,8 @@ class GmmCem(Cem):
         if self.covariance == "full":
             flat = features.flatten(1)
             self.centre.copy_(flat.mean(0))
-            self.basis.copy_(torch.pca_lowrank(flat, q=self.rank, niter=4)[2])
+            q = min(self.rank, len(flat))
+            self.basis.zero_()[:, :q] = torch.pca_lowrank(flat, q=q, niter=4)[2]
             features = (flat - self.centre) @ self.basis
         starts = self._starts()
         self.weights.zero_()

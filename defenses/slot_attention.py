@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, MultipleOf
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, softplus
 
@@ -47,7 +47,7 @@ class SlotAttention(Cem):
         classes: int,
         *,
         slots: Annotated[int, Ge(1)] = 8,
-        width: Annotated[int, Ge(4)] = 64,
+        width: Annotated[int, Ge(4), MultipleOf(4)] = 64,
         rounds: Annotated[int, Ge(1)] = 3,
         measure: Literal["context", "features"] = "context",
         slot_power: Positive = 1.0,

@@ -1,4 +1,4 @@
-"""The defenses' formulas as slow float64 loops over classes, straight from DESIGN section 4."""
+"""The defenses' formulas as slow float64 loops over classes, straight from the papers."""
 
 import math
 

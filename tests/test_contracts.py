@@ -148,7 +148,7 @@ def test_model_sizes_are_the_documented_ones():
     small, vgg = (Victim(name, "none", {}, (3, 32, 32), 10) for name in ("small", "vgg11"))
     assert small.feature_shape == vgg.feature_shape == (8, 8, 8)
     assert 80_000 < sum(p.numel() for p in small.parameters()) < 120_000
-    assert vgg.client_parameters == 85_256  # FIELD: 85k
+    assert vgg.client_parameters == 85_256  # Xia et al.: 85k
     assert round(sum(p.numel() for p in vgg.head.parameters()) / 1e6, 1) == 9.7
 
 

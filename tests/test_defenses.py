@@ -267,7 +267,7 @@ def test_clipping_limits_the_penalty_gradient_alone(name):
 
 
 def test_attention_alone_fools_itself_and_the_diagnostics_say_so():
-    """DESIGN 4.4, the known trap: features fixed, attention trained, the loss collapses."""
+    """The known trap: features fixed, attention trained, the loss collapses."""
     defense = GatedPooling((32, 2, 2), 10, warmup_epochs=0, scale=1.0)
     z, y = torch.rand(128, 32, 2, 2), torch.arange(128) % 10
     optimiser = torch.optim.Adam(defense.parameters(), 0.05)

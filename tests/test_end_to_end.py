@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
+from bench import engine, suite
 from bench.__main__ import main
+from bench.store import Store
 
 ROOT = Path(__file__).parent.parent
 OUTPUTS = (
@@ -150,6 +152,28 @@ def test_a_second_run_repeats_nothing_and_a_lost_trial_alone_is_redone(copy):
         old.pop(name), new.pop(name)
     assert new == old  # the same numbers, to the last digit
     assert (copy / "leaderboard.csv").read_text() == before
+
+
+def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
+    store, loaded = Store(copy), suite.load("smoke")
+
+    def unfinished() -> set[str]:
+        done = engine.finished(loaded, store)
+        return {trial.label for trial in loaded.trials if trial.key not in done}
+
+    assert unfinished() == set()
+    victim = next(v for v in loaded.victims if v.config["defense"]["name"] == "none")
+    record = store.read(victim.key)
+    store.write(record | {"source": "of another day"})
+    assert "none, seed 0" in unfinished()
+    assert len(unfinished()) == 5  # and the four attacks on it
+    store.write(record | {"checkpoint_sha256": "trained again"})
+    assert len(unfinished()) == 4
+
+
+def test_a_suite_of_floors_alone_still_reports(copy):
+    done = bench("run", "smoke", "--out", copy, "--set", "attacks={mean={},class_mean={}}")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_failed_trial_is_recorded_shown_and_tried_again(copy):

@@ -104,6 +104,8 @@ def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):
     assert row.worst_attack == "gmm"  # the decoder did not attack every victim
     assert "decoder" not in row.attacks
     assert "(1 trials missing)" in leaderboard.as_text(board)
+    assert "incomplete" in row.flags
+    assert not board.complete  # its strongest attack may be the missing one
 
 
 def test_the_csv_has_an_empty_field_where_nothing_was_measured(tmp_path):
@@ -134,3 +136,13 @@ def test_matched_accuracy_interpolates_and_never_extrapolates():
     assert matched.at_accuracy(rows, 0.95) is None
     assert matched.at_accuracy(rows, 0.79) is None
     assert matched.at_accuracy(rows[:1], 0.8) is None
+
+
+def test_the_control_is_the_undefended_component_whatever_its_label(tmp_path):
+    weak = {"decoder": (0.06, 0.2)}
+    assert world(tmp_path / "a", weak, defense="none").controls
+    assert not world(tmp_path / "b", weak, defense="noise").controls
+
+
+def test_intervals_print_without_leading_zeros_only():
+    assert leaderboard._interval(Estimate(0.5, 0.25, 10.02), 2) == ".50 [.25, 10.02]"

@@ -76,7 +76,7 @@ def test_no_option_is_left_out():
 
 
 def test_lam_steps_are_a_table_over_the_epochs():
-    """FIELD: the reference multiplies lambda by .001 / lr until lr falls below 4.1e-4."""
+    """The reference code multiplies lambda by .001 / lr until lr falls below 4.1e-4."""
     table = ((0, 0.02), (60, 0.1), (120, 0.5), (180, 1.0))
     defense = make("kmeans_cem", {"lam_steps": table, "scale": 3.0})
     seen = {}

@@ -61,7 +61,7 @@ def test_settings_override_and_plain_words_are_strings():
     assert changed.victims[0].config["training"]["epochs"] == 7
     assert changed.victims[0].config["model"] == "vgg11"
     assert [v.config["defense"]["strength"] for v in changed.victims][1] == 0.5
-    for wrong in ("training.epochs", "=3", "model.x=3"):
+    for wrong in ("training.epochs", "=3", "model.x=3", "training.epochs=5\nx=3"):
         with pytest.raises(BenchError, match="--set"):
             suite.load("smoke", [wrong])
 
@@ -86,6 +86,10 @@ def test_use_names_the_component_of_a_preset():
         ("seeds=[]", "seeds.*at least 1"),
         ("seeds=[1, 1]", "every seed once"),
         ("seeds=[-1]", "seeds.0 = -1"),
+        ("training.lr=inf", "training.lr = inf.*finite"),
+        ("attacks.worst={use='gmm'}", "attacks.worst: this name is a column"),
+        ("defenses.noise.strengths=[1, 1.0]", "every strength once"),
+        ("defenses.slot_attention.width=6", "multiple of 4"),
         ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),
         ("dataset.train=5", "dataset.train = 5.*greater than or equal to 10"),
         ("defenses.noise.strengths=[true]", r"noise.strengths = True.*valid number"),
