@@ -166,8 +166,10 @@ def save(
     written = []
     for kind in formats:
         content = io.BytesIO()
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(content, format=kind, dpi=dpi, metadata=metadata)
+        options: Any = {"metadata": {"Date": None}}
+        if kind == "png":
+            options = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
+        figure.savefig(content, format=kind, dpi=dpi, **options)
         written.append(path.with_suffix(f".{kind}"))
         write_whole(written[-1], content.getvalue())
     return written
