@@ -33,7 +33,7 @@ def finished(suite: Suite, store: Store) -> set[str]:
     return set(checkpoints) | {
         trial.key
         for trial in attacks
-        if store.read(trial.key)["victim_sha256"] == checkpoints[str(trial.parent)]
+        if store.read(trial.key).get("victim_sha256") == checkpoints[str(trial.parent)]
     }
 
 
