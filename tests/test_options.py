@@ -5,7 +5,7 @@ import torch
 
 from bench.options import options_of
 from defenses import DEFENSES
-from tests.test_defenses import make
+from tests.fitted import make
 
 PENALTY = {
     "noise": 0.2,

@@ -1,0 +1,91 @@
+"""The penalties against literal loops and values worked by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from defenses.gated_pooling import GatedPooling
+from defenses.kmeans_cem import KMeansCem
+from tests import reference
+from tests.fitted import SHAPE, VARIANTS, batch, gradients, make
+
+HAND = torch.tensor([[0.0, 0.0], [0.2, 0.1], [-0.1, 0.05], [0.15, -0.05]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+@pytest.mark.parametrize(("n", "classes"), [(24, 4), (7, 4), (1, 4), (16, 500)])
+def test_penalty_and_gradients_equal_the_literal_loops(name, options, n, classes):
+    """With missing classes, classes of one sample, one sample in all, and 500 classes."""
+    defense = make(name, options, classes, n=3 * classes)
+    z, y = batch(n, classes)
+    fast, _ = defense.penalty(z, y)
+    slow = reference.penalty(z, y, defense)
+    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
+    for a, b in zip(gradients(fast, z, defense), gradients(slow, z, defense), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
+def test_kmeans_by_hand():
+    defense = KMeansCem(
+        (2, 1, 1), 2, clusters=2, noise=0.1, var_threshold=0.2, gamma=1e-6, lam=1.0
+    ).double()
+    defense.epoch = 1
+    defense.centres[1] = torch.tensor([[-0.05, 0.025], [0.175, 0.025]])
+    defense.weights[1] = torch.tensor([0.5, 0.5])
+    loss, _ = defense.penalty(HAND.view(4, 2, 1, 1), torch.ones(4, dtype=torch.long))
+    assert float(loss.detach()) == pytest.approx(
+        0.85147, abs=5e-6
+    )  # v = .5 * .003125 + .5 * .00625
+
+
+def test_gated_attention_by_hand(monkeypatch):
+    monkeypatch.setattr("defenses.gated_pooling.layer_norm", lambda z, shape: z)
+    defense = GatedPooling(
+        (2, 1, 1), 2, variance="trace", noise=0.1, var_threshold=0.2, gamma=1e-6,
+        warmup_epochs=0, scale=1.0,
+    )  # fmt: skip
+    defense.vu, defense.w = nn.Linear(2, 4, bias=False), nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        defense.vu.weight.copy_(torch.eye(2).repeat(2, 1))
+        defense.w.weight.fill_(1)
+    loss, seen = defense.double().penalty(HAND, torch.ones(4, dtype=torch.long))
+    assert float(loss.detach()) == pytest.approx(2.16710, abs=5e-6)
+    attention = torch.tensor([0.237516, 0.278964, 0.232408, 0.251111], dtype=torch.float64)
+    assert float(seen["effective_samples"]) == pytest.approx(
+        1 / float((attention**2).sum()), rel=1e-5
+    )
+
+
+def test_attention_alone_fools_itself_and_the_diagnostics_say_so():
+    """The known trap: features fixed, attention trained, the loss collapses."""
+    defense = GatedPooling((32, 2, 2), 10, warmup_epochs=0, scale=1.0)
+    z, y = torch.rand(128, 32, 2, 2), torch.arange(128) % 10
+    optimiser = torch.optim.Adam(defense.parameters(), 0.05)
+    values = []
+    for _ in range(60):
+        loss, seen = defense.penalty(z, y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        values.append((float(loss.detach()), float(seen["effective_samples"])))
+    assert values[-1][0] < 0.1 * values[0][0]
+    assert values[0][1] > 10
+    assert values[-1][1] < 2
+
+
+def test_adversarial_attention_climbs_and_features_descend():
+    joint, adversarial = (
+        GatedPooling(SHAPE, 4, warmup_epochs=0, attention=attention)
+        for attention in ("joint", "adversarial")
+    )
+    adversarial.load_state_dict(joint.state_dict())
+    z, y = batch(20, 4)
+    z = z.float().detach().requires_grad_()
+    a = gradients(joint.penalty(z, y)[0], z, joint)
+    joint.penalty(z, y)[0].backward()
+    plain = [p.grad for p in joint.parameters()]
+    z.grad = None
+    adversarial.penalty(z, y)[0].backward()
+    torch.testing.assert_close(z.grad, a[0])
+    for p, q in zip(adversarial.parameters(), plain, strict=True):
+        torch.testing.assert_close(p.grad, -q)

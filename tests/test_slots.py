@@ -1,0 +1,79 @@
+"""Slot attention: its six gates, and the mistakes others made first."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from defenses.slot_attention import SlotAttention
+from tests.fitted import SHAPE, batch, make
+
+
+def test_slots_measure_and_never_predict_the_variance():
+    """Scaling the features about their class means scales what the slots measure."""
+    defense = SlotAttention(
+        SHAPE, 1, shutoff_steps=0, measure="features", slots=1, snr_sharpness=0.0
+    ).double().eval()  # fmt: skip
+    for parameter in defense.dimension_gate.parameters():
+        nn.init.zeros_(parameter)  # both sigmoid gates are now 1/2
+    defense.epoch = defense.warmup_epochs
+    z, y = batch(30, 1)
+    v = z.detach().flatten(1).var(0, correction=0) + 1e-8
+    gate = 1 / (1 + math.exp(-10 * (1 - 0.05)))
+    margin = torch.nn.functional.softplus((v / defense.tau).log() - 0.1)
+    loss, _ = defense.penalty(z, y)
+    assert float(loss.detach()) == pytest.approx(gate * 0.25 * float(margin.mean()) * defense.scale)
+
+
+def test_slots_compete_over_the_samples_of_a_class():
+    """A sample of another class must not change a class's slots."""
+    defense = make("slot_attention", {"shutoff_steps": 0})
+    assert isinstance(defense, SlotAttention)
+    defense.class_sharpness = 0.0
+    z, _ = batch(12, 4)
+    y = torch.tensor([0] * 6 + [1] * 6)
+    moved = torch.cat([z[:6], torch.rand(6, *SHAPE, dtype=z.dtype)])
+    inputs = z.detach().requires_grad_(), moved.detach().requires_grad_()
+    first = [
+        torch.autograd.grad(defense.penalty(i, y)[0], i)[0][:6] for i in inputs
+    ]  # class 0's gradient is independent of class 1's samples
+    torch.testing.assert_close(*first)
+    assert float(first[0].norm()) > 0
+
+
+def test_slot_shutoff_counts_calls_and_stays_connected():
+    defense = make("slot_attention", {"shutoff_steps": 2})
+    z, y = batch(20, 4)
+    losses = [defense.penalty(z, y)[0] for _ in range(3)]
+    assert [float(loss.detach()) == 0 for loss in losses] == [True, True, False]
+    assert losses[0].grad_fn is not None
+    shut = make("slot_attention", {"shutoff_steps": 0, "gate_range": (0.9, 1.0)})
+    loss, seen = shut.penalty(z, y)
+    assert float(loss.detach()) == 0
+    assert float(seen["shut_off"]) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"snr_threshold": 5.0},
+        {"snr_sharpness": 1.0},
+        {"margin": 1.0},
+        {"margin_sharpness": 5.0},
+        {"mass_power": 0.0},
+        {"class_threshold": 0.5},
+        {"class_sharpness": 1.0},
+        {"slot_power": 4.0},
+        {"rounds": 1},
+        {"slots": 2},
+        {"width": 32},
+        {"measure": "features"},
+        {"var_threshold": 1.0},
+    ],
+)
+def test_every_slot_option_matters(options):
+    z, y = batch(20, 4)
+    plain = make("slot_attention", {"shutoff_steps": 0}).penalty(z, y)[0]
+    changed = make("slot_attention", {"shutoff_steps": 0} | options).penalty(z, y)[0]
+    assert abs(plain - changed).detach() > 1e-6 * plain.detach()
