@@ -20,21 +20,17 @@ from datasets import DatasetError
 def finished(suite: Suite, store: Store) -> set[str]:
     """Keys of the trials that need no run: a successful record, made with the present code of its
     defense or attack and, for an attack, on the present training of its victim."""
-
-    def current(trial: Trial) -> bool:
-        return store.has(trial.key) and store.read(trial.key).get("source") == trial.source
-
-    checkpoints = {
-        trial.key: store.read(trial.key)["checkpoint_sha256"]
-        for trial in suite.victims
-        if current(trial)
-    }
-    attacks = (trial for trial in suite.attacks if trial.parent in checkpoints and current(trial))
-    return set(checkpoints) | {
-        trial.key
-        for trial in attacks
-        if store.read(trial.key).get("victim_sha256") == checkpoints[str(trial.parent)]
-    }
+    checkpoints: dict[str | None, str] = {}
+    for trial in suite.victims:
+        if (record := store.get(trial.key)) and record.get("source") == trial.source:
+            checkpoints[trial.key] = record["checkpoint_sha256"]
+    done = {trial.key for trial in suite.victims if trial.key in checkpoints}
+    for trial in suite.attacks:
+        if trial.parent in checkpoints and (record := store.get(trial.key)):
+            made_with = (record.get("source"), record.get("victim_sha256"))
+            if made_with == (trial.source, checkpoints[trial.parent]):
+                done.add(trial.key)
+    return done
 
 
 def run(suite: Suite, folder: Path, data: Path | None, workers: int) -> int:

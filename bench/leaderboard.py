@@ -103,35 +103,39 @@ def _row(
     store: Store,
 ) -> tuple[Row, dict[str, dict[str, float]]]:
     row = Row(defense, strength, victims[0].config["defense"]["name"])
-    trained = [(v, store.read(v.key)) for v in victims if store.has(v.key)]
+    trained = [(v, record) for v in victims if (record := store.get(v.key))]
     trials = len(victims) + sum(len(attacks_of[v.key]) for v in victims)
     attacked: defaultdict[str, list[Record]] = defaultdict(list)
     for victim, _ in trained:
         for trial in attacks_of[victim.key]:
-            if store.has(trial.key):
-                attacked[trial.config["attack"]["label"]].append(store.read(trial.key))
+            if record := store.get(trial.key):
+                attacked[trial.config["attack"]["label"]].append(record)
     row.missing = trials - len(trained) - sum(map(len, attacked.values()))
     if not trained:
         return row, {}
     records = [record for _, record in trained]
     floors: dict[str, dict[str, float]] = records[0]["floors"]
     row.seeds = [record["config"]["seed"] for record in records]
-    row.accuracy = bootstrap(_scores(store, records, "correct"))
+    scores = _arrays(store, records)
+    row.accuracy, row.originals = (
+        bootstrap(scores["correct"].astype(np.float64)),
+        scores["samples"][0],
+    )
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    row.originals = store.arrays(records[0])["samples"]
     for attack, runs in attacked.items():
         if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
             continue
-        error = _scores(store, runs, "mse")
+        scores = _arrays(store, runs)
+        error = scores["mse"].astype(np.float64)
         row.attacks[attack] = {
             "mse": bootstrap(error),
-            "ssim": bootstrap(_scores(store, runs, "ssim")),
+            "ssim": bootstrap(scores["ssim"].astype(np.float64)),
             "psnr": bootstrap(-10 * np.log10(np.maximum(error, 1e-10))),
             "fvu": bootstrap(error / floors["mean_image"]["mse"]),
         }
-        row.samples[attack] = store.arrays(runs[0])["samples"]
+        row.samples[attack] = scores["samples"][0]
     if row.attacks:
         row.worst_attack = min(row.attacks, key=lambda a: row.attacks[a]["mse"].mean)
         row.worst_ssim_attack = max(row.attacks, key=lambda a: row.attacks[a]["ssim"].mean)
@@ -147,10 +151,10 @@ def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
     }
 
 
-def _scores(store: Store, records: list[Record], name: str) -> np.ndarray:
-    """(seeds, images) of one per-image score."""
-    rows = [store.arrays(record)[name] for record in records]
-    return np.stack(rows).astype(np.float64)
+def _arrays(store: Store, records: list[Record]) -> dict[str, np.ndarray]:
+    """Per-image scores (seeds, images) and sample images (seeds, n, C, H, W), by name."""
+    found = [store.arrays(record) for record in records]
+    return {name: np.stack([arrays[name] for arrays in found]) for name in found[0]}
 
 
 def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) -> Iterable[str]:
@@ -183,7 +187,7 @@ def _flag_controls(board: Board) -> None:
 
 
 def table(board: Board) -> list[dict[str, Any]]:
-    """The leaderboard as plain values, best utility first within each defense's order."""
+    """The leaderboard as plain values, in the suite's order."""
     attacks = list(dict.fromkeys(t.config["attack"]["label"] for t in board.suite.attacks))
     return [_values(row, attacks) for row in board.rows]
 

@@ -109,9 +109,12 @@ class Store:
     def victim_path(self, key: str) -> Path:
         return self.folder / "victims" / f"{key}.safetensors"
 
-    def has(self, key: str) -> bool:
-        """Whether the trial is finished, with success."""
-        return self.record_path(key).exists() and self.read(key).get("status") == "ok"
+    def get(self, key: str) -> Record | None:
+        """The record of a trial that is finished, with success; else None."""
+        if not self.record_path(key).exists():
+            return None
+        record = self.read(key)
+        return record if record.get("status") == "ok" else None
 
     def read(self, key: str) -> Record:
         record: Record = read_json(self.record_path(key))

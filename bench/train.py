@@ -33,13 +33,14 @@ class Training(BaseModel):
 
 
 def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
-    """Trains in place; returns one row of losses, accuracies and diagnostics per epoch.
+    """Trains in place, on the split's device; returns one row of losses, accuracies and
+    diagnostics per epoch.
 
     Random numbers come from torch's global generator.
     """
     data, defense = split.train, victim.defense
     device = data.x.device
-    victim.to(device).to(memory_format=torch.channels_last)
+    victim.to(memory_format=torch.channels_last)
     size = min(training.batch_size, len(data.y))
     steps = training.epochs * (len(data.y) // size)
     optimiser = _optimiser(victim, training)

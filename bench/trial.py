@@ -20,7 +20,7 @@ from bench.metrics import mse, psnr_of, ssim
 from bench.seeds import seed_for
 from bench.store import Store, write_whole
 from bench.suite import Trial
-from bench.train import Training, class_variance, train
+from bench.train import Training, train
 from bench.victim import Victim
 from datasets import DATASETS, Split
 
@@ -99,17 +99,16 @@ def _train_victim(
     started = time.perf_counter()
     history = train(victim, split, Training(**config["training"]))
     seconds = time.perf_counter() - started
-    correct = _correct(victim, split, config["seed"])
     z = victim.encode(split.test.x)
+    correct = _correct(victim, z, split.test.y, config["seed"])
     checkpoint = victim.save(store.victim_path(trial.key))
     floors, samples = _floors(split), _samples(split.test.x)
     metrics = {
         "accuracy": float(correct.mean()),
         "chance": float(split.test.y.bincount(minlength=split.classes).max() / len(correct)),
-        "class_variance": class_variance(z, split.test.y, split.classes),
     }
     results = {
-        "metrics": _finite(metrics),
+        "metrics": metrics,
         "floors": floors,
         "randomized": victim.defense.randomized,
         "payload": z[0].numel(),
@@ -121,12 +120,11 @@ def _train_victim(
     return {"correct": correct.cpu(), "samples": samples}, results
 
 
-def _correct(victim: Victim, split: Split, seed: int) -> Tensor:
-    """Share of the releases (N,) of each test image that the head classifies rightly."""
+def _correct(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
+    """Share of the releases (N,) of each image's features z that the head classifies rightly."""
     torch.manual_seed(seed_for("accuracy", seed))
-    z = victim.encode(split.test.x)
     draws = ACCURACY_DRAWS if victim.defense.randomized else 1
-    hits = [victim.predict(victim.protect(z)) == split.test.y for _ in range(draws)]
+    hits = [victim.predict(victim.protect(z)) == y for _ in range(draws)]
     return torch.stack(hits).float().mean(0)
 
 

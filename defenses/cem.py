@@ -52,6 +52,9 @@ class Cem(Noise):
 
     strength = "lam"
 
+    refresh_every: int = 0
+    """Epochs between refits of statistics, after the warm-up; 0 where there are none."""
+
     def __init__(
         self,
         shape: tuple[int, int, int],
@@ -108,6 +111,11 @@ class Cem(Noise):
         loss = (beta * losses.masked_fill(spoiled, 0)).sum()
         diagnostics |= {"surrogate": loss.detach(), "nonfinite": bad.sum().to(flat.dtype)}
         return self.lam * self.current_scale * loss, diagnostics
+
+    @property
+    def wants_refresh(self) -> bool:
+        since = self.epoch - self.warmup_epochs
+        return self.refresh_every > 0 and since >= 0 and since % self.refresh_every == 0
 
     @property
     def current_scale(self) -> float:

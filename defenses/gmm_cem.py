@@ -111,11 +111,6 @@ class GmmCem(Cem):
         root = torch.linalg.cholesky_ex(eye + s / max(self.noise**2, 1e-8)).L
         return root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    @property
-    def wants_refresh(self) -> bool:
-        since = self.epoch - self.warmup_epochs
-        return since >= 0 and since % self.refresh_every == 0
-
     def refresh(self, features: Tensor, labels: Tensor) -> None:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture

@@ -91,11 +91,6 @@ class KMeansCem(Cem):
         occupancy = (members > 0).sum().to(z.dtype) / (present.sum() * k)
         return losses, diagnostics | {"occupancy": occupancy}
 
-    @property
-    def wants_refresh(self) -> bool:
-        since = self.epoch - self.warmup_epochs
-        return since >= 0 and since % self.refresh_every == 0
-
     def refresh(self, features: Tensor, labels: Tensor) -> None:
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning

@@ -51,10 +51,13 @@ def test_a_record_under_another_name_is_refused(tmp_path):
     config = {"seed": 0}
     record = {"key": key_of(config), "status": "ok", "config": config}
     store.write(record)
-    assert store.has(record["key"])
+    assert store.get(record["key"]) == record
+    assert store.get("fedcba9876543210") is None
+    store.write(record | {"status": "failed"})
+    assert store.get(record["key"]) is None
     store.write(record | {"key": "0123456789abcdef"})
     with pytest.raises(BenchError, match="does not belong to its name"):
-        store.has("0123456789abcdef")
+        store.get("0123456789abcdef")
 
 
 def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
