@@ -5,7 +5,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge
+from attacks.base import Attack, Knowledge, releases
 
 
 class ClassMean(Attack):
@@ -21,7 +21,7 @@ class ClassMean(Attack):
     def fit(self, knowledge: Knowledge) -> Self:
         x = knowledge.images
         self.predict_ = knowledge.predict
-        label = self.predict_(knowledge.draw(torch.arange(len(x), device=x.device)))
+        label = self.predict_(releases(knowledge, torch.arange(len(x), device=x.device), 1)[0])
         member = (torch.arange(knowledge.classes, device=x.device)[:, None] == label).float()
         count = member.sum(1, keepdim=True)
         means = (member @ x.flatten(1)) / count.clamp_min(1)

@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge
+from attacks.base import Attack, Knowledge, releases
 
 PENALTIES = torch.logspace(-6, 1, 15)
 """Candidates for the ridge penalty, in units of the mean variance of a feature."""
@@ -69,14 +69,3 @@ class Ridge(Attack):
     def reconstruct(self, z: Tensor) -> Tensor:
         guess = (z.flatten(1) - self.mean_z_) @ self.weight_ + self.mean_x_
         return guess.clamp(0, 1).view(-1, *self.image_shape_)
-
-
-def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, Tensor]:
-    """``draws`` fresh releases of each image in ``index`` (draws n, C', H', W') and the images
-    they belong to. Where two draws are equal, nothing is random and one is enough."""
-    z = [knowledge.draw(index)]
-    for _ in range(draws - 1):
-        z.append(knowledge.draw(index))
-        if torch.equal(z[0], z[-1]):
-            return z[0], knowledge.images[index]
-    return torch.cat(z), knowledge.images[index].repeat(len(z), 1, 1, 1)

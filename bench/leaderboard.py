@@ -16,6 +16,8 @@ from bench.store import Record, Store, write_whole
 from bench.suite import Suite, Trial
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
+CONTROL_FAILED = 0.5
+"""FVU above which the undefended victim counts as not broken."""
 LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")
 """Diagnostics of the last epoch that are columns of the leaderboard."""
 
@@ -33,6 +35,12 @@ class Row:
     """Trials of this row that failed or have not run."""
     accuracy: Estimate | None = None
     attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    repeats: set[str] = field(default_factory=set)
+    """Attacks that see several releases of an image: another threat, never the worst case."""
+    bound: float | None = None
+    """A lower bound on the MSE of any attack that sees one release, see ``bench.bounds``."""
+    optimum: float | None = None
+    """The MSE of the best possible reconstruction from one release, where it is known."""
     worst_attack: str = ""
     """The attack with the lowest mean MSE."""
     worst_ssim_attack: str = ""
@@ -47,6 +55,11 @@ class Row:
     """Sample images (n, C, H, W), uint8."""
     samples: dict[str, np.ndarray] = field(default_factory=dict)
     """Attack to reconstructions of the originals, with the first seed."""
+
+    @property
+    def doubts(self) -> list[str]:
+        """The flags that say why not to trust the row."""
+        return [flag for flag in self.flags if flag not in ("randomized", "utility_collapse")]
 
     @property
     def label(self) -> str:
@@ -90,9 +103,8 @@ def build(suite: Suite, store: Store) -> Board:
     found = [_row(*name, victims, attacks_of, store) for name, victims in groups.items()]
     rows = [row for row, _ in found]
     floors = next((floors for _, floors in found if floors), {})
-    board = Board(suite, rows, floors)
-    _flag_controls(board)
-    return board
+    _flag_controls(rows, _controls(suite, attacks_of, store))
+    return Board(suite, rows, floors)
 
 
 def _row(
@@ -136,11 +148,21 @@ def _row(
             "fvu": bootstrap(error / floors["mean_image"]["mse"]),
         }
         row.samples[attack] = scores["samples"][0]
-    if row.attacks:
-        row.worst_attack = min(row.attacks, key=lambda a: row.attacks[a]["mse"].mean)
-        row.worst_ssim_attack = max(row.attacks, key=lambda a: row.attacks[a]["ssim"].mean)
-        row.flags = list(_flags(row, records, {a: attacked[a] for a in row.attacks}))
+        if runs[0]["threat_model"]["releases_per_image"] > 1:
+            row.repeats.add(attack)
+    row.bound = _mean_of([(record["bound"] or {}).get("mse") for record in records])
+    row.optimum = _mean_of([(record["optimum"] or {}).get("mse") for record in records])
+    judged = [attack for attack in row.attacks if attack not in row.repeats]
+    if judged:
+        row.worst_attack = min(judged, key=lambda a: row.attacks[a]["mse"].mean)
+        row.worst_ssim_attack = max(judged, key=lambda a: row.attacks[a]["ssim"].mean)
+        row.flags = list(_flags(row, records, {a: attacked[a] for a in judged}))
     return row, floors
+
+
+def _mean_of(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
@@ -163,8 +185,10 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         yield "incomplete"
     if not all(run["converged"] for runs in attacks.values() for run in runs):
         yield "not_converged"
-    if row.worst("fvu").mean > 0.95:
+    if all("attack_failed" in run["flags"] for runs in attacks.values() for run in runs):
         yield "attack_failed"
+    if row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6):
+        yield "bound_violated"
     best: dict[str, float] = {}
     for name, runs in attacks.items():
         kind, error = runs[0]["kind"], row.attacks[name]["mse"].mean
@@ -178,12 +202,33 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         yield "randomized"
 
 
-def _flag_controls(board: Board) -> None:
-    """``control_failed``: the suite's attacks leave more than half of the undefended images'
-    variance unexplained, so no row of this suite says anything about privacy."""
-    if any(row.worst("fvu").mean > 0.5 for row in board.controls):
-        for row in board.rows:
+def _controls(suite: Suite, attacks_of: dict[str, list[Trial]], store: Store) -> dict[int, float]:
+    """Seed to the worst-case FVU of the undefended victim trained with it."""
+    found: dict[int, float] = {}
+    for victim in suite.victims:
+        if victim.config["defense"]["name"] != "none" or not (trained := store.get(victim.key)):
+            continue
+        runs = [record for t in attacks_of[victim.key] if (record := store.get(t.key))]
+        errors = [
+            run["metrics"]["mse"]["mean"]
+            for run in runs
+            if run["threat_model"]["releases_per_image"] == 1
+        ]
+        if errors:
+            fvu = min(errors) / trained["floors"]["mean_image"]["mse"]
+            found[victim.config["seed"]] = max(fvu, found.get(victim.config["seed"], 0.0))
+    return found
+
+
+def _flag_controls(rows: list[Row], controls: dict[int, float]) -> None:
+    """``control_failed``: for a seed of the row, the suite's attacks leave more than half of the
+    undefended images' variance unexplained, so the row says nothing about privacy.
+    ``no_control``: for a seed of the row nothing undefended was attacked."""
+    for row in rows:
+        if any(controls.get(seed, 0) > CONTROL_FAILED for seed in row.seeds):
             row.flags.append("control_failed")
+        if any(seed not in controls for seed in row.seeds):
+            row.flags.append("no_control")
 
 
 def table(board: Board) -> list[dict[str, Any]]:
@@ -205,6 +250,7 @@ def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
     for metric in METRICS:
         values |= _columns(f"worst_{metric}", row.worst(metric) if judged else None)
     values["worst_ssim_attack"] = row.worst_ssim_attack
+    values |= {"bound_mse": row.bound, "optimum_mse": row.optimum}
     for attack in attacks:
         for metric in METRICS:
             values |= _columns(f"{attack}_{metric}", row.attacks.get(attack, {}).get(metric))
@@ -240,14 +286,15 @@ def _format(value: Any) -> str:
 
 def as_text(board: Board) -> str:
     """The leaderboard for a terminal."""
-    head = ["defense", "strength", "accuracy", "worst MSE", "SSIM", "FVU", "by", "flags"]
+    head = ["defense", "strength", "accuracy", "bound", "worst MSE", "SSIM", "FVU", "by", "flags"]
     lines = [head]
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
         if not row.accuracy or not row.worst_attack:
-            lines.append([row.defense, strength, f"{row.missing} trials missing", *[""] * 5])
+            lines.append([row.defense, strength, f"{row.missing} trials missing", *[""] * 6])
             continue
-        cells = [_interval(row.accuracy, 3), _interval(row.worst("mse"), 4)]
+        bound = "" if row.bound is None else f"{row.bound:.1g}"
+        cells = [_interval(row.accuracy, 3), bound, _interval(row.worst("mse"), 4)]
         cells += [_interval(row.worst("ssim"), 2), _interval(row.worst("fvu"), 2)]
         flags = " ".join(flag for flag in row.flags if flag != "randomized")
         missing = f" ({row.missing} trials missing)" if row.missing else ""

@@ -1,9 +1,8 @@
 """Reconstruction metrics on [0, 1] images: per image, then averaged by the caller."""
 
-import torch
 from torch import Tensor
 
-WINDOW, SIGMA = 11, 1.5
+from attacks import similarity
 
 
 def mse(x: Tensor, guess: Tensor) -> Tensor:
@@ -31,38 +30,13 @@ def psnr_of(error: Tensor) -> Tensor:
 
 
 def ssim(x: Tensor, guess: Tensor) -> Tensor:
-    """Structural similarity (N,) of Wang et al. (2004), in [-1, 1].
-
-    Equal to scikit-image's ``structural_similarity`` with gaussian_weights=True, sigma=1.5,
-    use_sample_covariance=False, data_range=1, averaged over channels: Gaussian windows of 11x11
-    that lie wholly inside the image. The separable window is two small matrix products.
+    """Structural similarity (N,), see ``attacks.similarity.ssim``.
 
     Raises:
-        ValueError: images smaller than the window.
+        ValueError: pixels outside [0, 1], or images smaller than the window of 11 pixels.
     """
     _check(x, guess)
-    height, width = x.shape[2:]
-    if min(height, width) < WINDOW:
-        raise ValueError(f"SSIM needs images of at least {WINDOW} pixels, not {height}x{width}")
-    rows, columns = _band(height, x), _band(width, x).T
-
-    def blur(image: Tensor) -> Tensor:
-        return rows @ image @ columns
-
-    mx, my = blur(x), blur(guess)
-    vx, vy = blur(x * x) - mx * mx, blur(guess * guess) - my * my
-    cov = blur(x * guess) - mx * my
-    c1, c2 = 0.01**2, 0.03**2
-    similarity = (2 * mx * my + c1) * (2 * cov + c2) / ((mx * mx + my * my + c1) * (vx + vy + c2))
-    return similarity.flatten(1).mean(1)
-
-
-def _band(n: int, like: Tensor) -> Tensor:
-    """(n - 10, n): each row holds the Gaussian window at one valid position."""
-    offsets = torch.arange(n)[None] - torch.arange(n - WINDOW + 1)[:, None] - WINDOW // 2
-    weights = torch.exp(-0.5 * (offsets.double() / SIGMA) ** 2)
-    weights = weights.masked_fill(offsets.abs() > WINDOW // 2, 0)
-    return (weights / weights.sum(1, keepdim=True)).to(like)
+    return similarity.ssim(x, guess)
 
 
 def _check(x: Tensor, guess: Tensor) -> None:

@@ -16,18 +16,23 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from attacks import ATTACKS, Knowledge
+from attacks.base import WhiteBox, finite
+from bench.bounds import lower_bound, optimum, sample
 from bench.metrics import mse, psnr_of, ssim
 from bench.seeds import seed_for
 from bench.store import Store, write_whole
 from bench.suite import Trial
 from bench.train import Training, train
 from bench.victim import Victim
+from bench.wall import behind_wall, grant
 from datasets import DATASETS, Split
 
 ACCURACY_DRAWS = 5
 """Releases per test image that the accuracy is averaged over, when they are random."""
 SAMPLES = 8
 """Test images whose reconstructions are kept, spread evenly over the test set."""
+ATTACK_FAILED = 0.95
+"""Share of the mean image's error above which an attack has learned nothing."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -103,6 +108,7 @@ def _train_victim(
     correct = _correct(victim, z, split.test.y, config["seed"])
     checkpoint = victim.save(store.victim_path(trial.key))
     floors, samples = _floors(split), _samples(split.test.x)
+    bound = lower_bound(victim, split)
     metrics = {
         "accuracy": float(correct.mean()),
         "chance": float(split.test.y.bincount(minlength=split.classes).max() / len(correct)),
@@ -110,6 +116,8 @@ def _train_victim(
     results = {
         "metrics": metrics,
         "floors": floors,
+        "bound": bound._asdict() if bound else None,
+        "optimum": _optimum(victim, split, z, config["seed"]),
         "randomized": victim.defense.randomized,
         "payload": z[0].numel(),
         "client_parameters": victim.client_parameters,
@@ -132,42 +140,57 @@ def _attack_victim(
     trial: Trial, split: Split, store: Store
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
-    checkpoint = store.read(str(trial.parent))["checkpoint_sha256"]
+    parent = store.read(str(trial.parent))
+    checkpoint = parent["checkpoint_sha256"]
     victim, z_aux, z_test = _stored_victim(str(trial.parent), checkpoint, store.folder, split)
-    knowledge = Knowledge(
+    attack = ATTACKS[chosen["name"]](**chosen["options"])
+
+    def release() -> Tensor:
+        torch.manual_seed(seed_for("release", config["seed"]))  # the same for every attack
+        return finite(_repeated(victim, z_test, attack.releases))
+
+    everything = Knowledge(
         images=split.aux.x,
         draw=lambda index: victim.protect(z_aux[index]),
         predict=victim.predict,
         classes=split.classes,
+        query=victim.release,
+        client=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
     )
-    attack = ATTACKS[chosen["name"]](**chosen["options"])
     torch.manual_seed(seed_for("attack", chosen["label"], config["seed"]))
     started = time.perf_counter()
-    attack.fit(knowledge)
-    fitted = time.perf_counter()
-    torch.manual_seed(seed_for("release", config["seed"]))  # the same releases for every attack
-    released = victim.protect(z_test)
-    guess = torch.cat([attack.reconstruct(part) for part in released.split(500)])
-    finished = time.perf_counter()
+    granted = grant(attack.level, everything)
+    guess, fitted, finished = behind_wall(attack, granted, release, time.perf_counter)
     scores = {"mse": mse(split.test.x, guess), "ssim": ssim(split.test.x, guess)}
     metrics = {name: _summary(values) for name, values in scores.items()}
     metrics["psnr"] = _summary(psnr_of(scores["mse"]))
+    fvu = metrics["mse"]["mean"] / parent["floors"]["mean_image"]["mse"]
+    flags = {"not_converged": not attack.converged_, "attack_failed": fvu > ATTACK_FAILED}
     results = {
         "victim_sha256": checkpoint,
         "metrics": metrics,
         "kind": attack.kind,
         "converged": attack.converged_,
+        "curve": [round(loss, 6) for loss in attack.history_],
+        "flags": [flag for flag, raised in flags.items() if raised],
         "threat_model": {
             "knowledge": attack.level,
             "aux_images": len(split.aux.x),
             "aux_overlap": 0,
             "noise_aware": attack.kind != "floor",
-            "releases_per_image": 1,
+            "releases_per_image": attack.releases,
         },
         "seconds": {"fit": round(fitted - started, 3), "reconstruct": round(finished - fitted, 3)},
     }
     kept = {name: values.float().cpu() for name, values in scores.items()}
     return kept | {"samples": _samples(guess)}, results
+
+
+def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:
+    """Releases (N, C', H', W') of clean features z, or (N, n, C', H', W') for n > 1 of each."""
+    if releases == 1:
+        return victim.protect(z)
+    return torch.stack([victim.protect(z) for _ in range(releases)], 1)
 
 
 @lru_cache(maxsize=1)
@@ -198,8 +221,8 @@ def _summary(values: Tensor) -> dict[str, float]:
 
 def _samples(images: Tensor) -> Tensor:
     """(SAMPLES, C, H, W) uint8: images at fixed places of the test set."""
-    index = torch.linspace(0, len(images) - 1, min(SAMPLES, len(images))).long()
-    return (images[index.to(images.device)] * 255).round().to(torch.uint8).cpu().contiguous()
+    chosen = images[sample(len(images), SAMPLES).to(images.device)]
+    return (chosen * 255).round().to(torch.uint8).cpu().contiguous()
 
 
 def _floors(split: Split) -> dict[str, dict[str, float]]:
@@ -222,6 +245,17 @@ def _floors(split: Split) -> dict[str, dict[str, float]]:
         name: {"mse": float(mse(x, guess).mean()), "ssim": float(ssim(x, guess).mean())}
         for name, guess in guesses.items()
     }
+
+
+def _optimum(victim: Victim, split: Split, z: Tensor, seed: int) -> dict[str, float] | None:
+    """MSE and SSIM of the best possible reconstruction from the releases that every attack gets;
+    None where it is not known."""
+    torch.manual_seed(seed_for("release", seed))
+    guess = optimum(victim, split, victim.protect(z))
+    if guess is None:
+        return None
+    guess, x = guess.clamp(0, 1), split.test.x
+    return {"mse": float(mse(x, guess).mean()), "ssim": float(ssim(x, guess).mean())}
 
 
 def _machine(device: torch.device) -> dict[str, str]:

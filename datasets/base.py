@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -26,6 +26,18 @@ class Part(NamedTuple):
         return Part(self.x.to(device), self.y.to(device))
 
 
+class Prior(NamedTuple):
+    """The distribution that images were drawn from, where it is known: a Gaussian mixture over
+    their P = C H W pixels, float64."""
+
+    weights: Tensor
+    """(K,)"""
+    means: Tensor
+    """(K, P)"""
+    covariances: Tensor
+    """(K, P, P)"""
+
+
 @dataclass(frozen=True)
 class Split:
     """The four disjoint parts, the number of classes, and a hash of all of it.
@@ -40,9 +52,11 @@ class Split:
     test: Part
     classes: int
     hash: str
+    prior: Prior | None = None
+    """What the images were drawn from, for a made-up world; only the harness sees it."""
 
     @classmethod
-    def build(cls, parts: Mapping[str, Part], classes: int) -> "Split":
+    def build(cls, parts: Mapping[str, Part], classes: int, prior: Prior | None = None) -> "Split":
         """Checks labels and ranges once and hashes names, images and labels in a fixed order."""
         digest = hashlib.sha256()
         for name in ("train", "val", "aux", "test"):
@@ -54,7 +68,7 @@ class Split:
             digest.update(f"{name}{tuple(x.shape)}".encode())
             digest.update(np.ascontiguousarray(x.numpy()).data)
             digest.update(np.ascontiguousarray(y.numpy()).data)
-        return cls(**parts, classes=classes, hash=digest.hexdigest()[:16])
+        return cls(**parts, classes=classes, hash=digest.hexdigest()[:16], prior=prior)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -64,7 +78,7 @@ class Split:
 
     def to(self, device: torch.device | str) -> "Split":
         moved = {name: getattr(self, name).to(device) for name in ("train", "val", "aux", "test")}
-        return Split(**moved, classes=self.classes, hash=self.hash)
+        return replace(self, **moved)
 
 
 class Dataset(ABC):

@@ -1,0 +1,108 @@
+"""Maximum a posteriori: the image that explains the release, sought through the encoder."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Annotated, Any, ClassVar, Self
+
+import torch
+from annotated_types import Ge, Gt
+from torch import Tensor
+
+from attacks.base import AttackError, Knowledge, Level, WhiteBox, releases
+from attacks.decoder import Decoder
+
+ANCHORS, TV = (0.03, 0.3), (0.0, 0.1, 0.3)
+"""Candidates for the weights of the prior's two terms."""
+
+
+class Map(Decoder):
+    """White-box optimisation of the image, for a whole batch at once, started from a ``Decoder``:
+
+        sum_d (z~ - f(x))_d^2 / v + anchor sum_p (x - x_0)_p^2 / rho^2 + tv sum_p |grad x|_p / rho
+
+    with f(x) the release expected for x, and v and rho^2 the mean squared residuals of release
+    and image that the start x_0 leaves on the attacker's validation images. Where a release is
+    features plus Gaussian noise, f is the encoder; any other randomness is averaged over draws
+    at every step (expectation over transformation, Athalye et al., ICML 2018). Both weights, and
+    whether to move from the start at all, are chosen on the attacker's validation images.
+
+    Args:
+        steps: of Adam.
+        rate: its step size, in units of rho; falls linearly to zero.
+        draws: releases per step that are averaged where the randomness is not Gaussian noise.
+        tuning: validation images that choose the weights.
+    """
+
+    level: ClassVar[Level] = "white_box"
+
+    def __init__(
+        self,
+        *,
+        steps: Annotated[int, Ge(1)] = 50,
+        rate: Annotated[float, Gt(0)] = 0.2,
+        draws: Annotated[int, Ge(1)] = 4,
+        tuning: Annotated[int, Ge(1)] = 64,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.steps, self.rate, self.draws, self.tuning = steps, rate, draws, tuning
+
+    def fit(self, knowledge: Knowledge) -> Self:
+        if knowledge.client is None:
+            raise AttackError("map needs the knowledge 'white_box'")
+        fit, val = knowledge.parts(self.val_share)
+        self.fit_parts(knowledge, fit, val)
+        self.expected_ = _expected(knowledge.client, self.draws)
+        z, x = releases(knowledge, val[: self.tuning], 1)
+        start = super().reconstruct(z)
+        with torch.no_grad():
+            self.v_ = float((z - self.expected_(start)).square().mean().clamp_min(1e-8))
+        self.rho_ = max(float((x - start).square().mean().sqrt()), 1e-4)
+        self.weights_: tuple[float, float] | None = None
+        best = float((start - x).square().mean())
+        for weights in product(ANCHORS, TV):
+            error = float((self._optimise(z, start, *weights) - x).square().mean())
+            if error < best:
+                best, self.weights_ = error, weights
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        start = super().reconstruct(z)
+        return start if self.weights_ is None else self._optimise(z, start, *self.weights_)
+
+    def _optimise(self, z: Tensor, start: Tensor, anchor: float, tv: float) -> Tensor:
+        x = start.clone().requires_grad_()
+        optimiser = torch.optim.Adam([x], self.rate * self.rho_, betas=(0.9, 0.99))
+        schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, self.steps)
+        for _ in range(self.steps):
+            energy = (z - self.expected_(x)).square().sum() / self.v_
+            energy = energy + anchor * (x - start).square().sum() / self.rho_**2
+            if tv:
+                energy = energy + tv * _total_variation(x) / self.rho_
+            (x.grad,) = torch.autograd.grad(energy, x)
+            optimiser.step()
+            schedule.step()
+            with torch.no_grad():
+                x.clamp_(0, 1)
+        return x.detach()
+
+
+def _expected(client: WhiteBox, draws: int) -> Callable[[Tensor], Tensor]:
+    """The release that images (B, C, H, W) lead to in the mean."""
+    if client.noise:
+        return client.encoder
+
+    def mean(x: Tensor) -> Tensor:
+        z = client.encoder(x)
+        first = client.defense(z)
+        if torch.equal(first, client.defense(z)):
+            return first
+        return torch.stack([first, *(client.defense(z) for _ in range(draws - 1))]).mean(0)
+
+    return mean
+
+
+def _total_variation(x: Tensor) -> Tensor:
+    """Sum of the lengths of the gradients of images (B, C, H, W)."""
+    rows, columns = x.diff(dim=2)[..., :-1], x.diff(dim=3)[:, :, :-1]
+    return (rows.square() + columns.square() + 1e-6).sqrt().sum()

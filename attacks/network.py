@@ -1,0 +1,106 @@
+"""The network of the trained attacks: works at the resolution of the features."""
+
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pixel_unshuffle, silu, unfold
+
+from attacks.base import AttackError
+
+
+class Network(nn.Module):
+    """The mean image, a linear map of 5x5 neighbourhoods, and a residual correction that is zero
+    at the start.
+
+    Args:
+        z: releases (N, C', H', W') to standardise by.
+        x: their images (N, C, H, W); H and W are multiples of H' and W'.
+        width, blocks: size of the residual trunk.
+        hidden: units of a fully connected path beside the trunk's first layer, for what a
+            neighbourhood does not show; 0 leaves it out.
+
+    Raises:
+        AttackError: the features do not tile the image.
+    """
+
+    mean: Tensor
+    std: Tensor
+    image: Tensor
+
+    def __init__(self, z: Tensor, x: Tensor, width: int, blocks: int, hidden: int) -> None:
+        super().__init__()
+        channels, factor = z.shape[1], x.shape[2] // z.shape[2]
+        if not factor or x.shape[2:] != (z.shape[2] * factor, z.shape[3] * factor):
+            raise AttackError(
+                f"decoder: images of {tuple(x.shape[2:])} pixels are no whole multiple of "
+                f"features of {tuple(z.shape[2:])}"
+            )
+        pixels = x.shape[1] * factor**2
+        self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
+        self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
+        self.register_buffer("image", x.mean(0))
+        self.linear = _neighbourhood_map(
+            (z - self.mean) / self.std, pixel_unshuffle(x - self.image, factor)
+        )
+        self.stem = nn.Conv2d(channels, width, 3, padding=1)
+        self.context = nn.Linear(width, width)
+        self.wide = _Wide(z[0].numel(), hidden, (width, *z.shape[2:])) if hidden else None
+        self.trunk = nn.Sequential(*(_Residual(width) for _ in range(blocks)))
+        self.out = nn.Conv2d(width, pixels, 3, padding=1)
+        self.shuffle = nn.PixelShuffle(factor)
+        for parameter in (*self.context.parameters(), *self.out.parameters()):
+            nn.init.zeros_(parameter)
+
+    def forward(self, z: Tensor) -> Tensor:
+        z = ((z - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(z.device.type, torch.bfloat16, enabled=self.training):
+            low = self.stem(z)
+            low = low + self.context(low.mean((2, 3)))[:, :, None, None]
+            if self.wide:
+                low = low + self.wide(z)
+            correction = self.out(silu(self.trunk(low)))
+        image: Tensor = self.image + self.shuffle(self.linear(z) + correction.float())
+        return image
+
+
+class _Wide(nn.Module):
+    """Every feature to every place, through one hidden layer; zero at the start."""
+
+    def __init__(self, features: int, hidden: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.first = nn.Linear(features, hidden)
+        self.second = nn.Linear(hidden, prod(shape))
+        self.unflatten = nn.Unflatten(1, shape)
+        nn.init.zeros_(self.second.weight)
+        nn.init.zeros_(self.second.bias)
+
+    def forward(self, z: Tensor) -> Tensor:
+        placed: Tensor = self.unflatten(self.second(silu(self.first(z.flatten(1)))))
+        return placed
+
+
+class _Residual(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.second(silu(self.first(silu(x))))
+
+
+def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:
+    """The convolution of standardised z (N, C', H', W') that predicts ``low`` (N, P, H', W') with
+    the least squared error, slightly ridged; in closed form."""
+    patches = unfold(z, size, padding=size // 2).mT.flatten(0, 1)
+    patches = torch.cat([patches, torch.ones_like(patches[:, :1])], 1)
+    targets = low.flatten(2).mT.flatten(0, 1)
+    moments = (patches.T @ patches / len(patches)).double()
+    ridge = 1e-3 * torch.eye(len(moments), dtype=moments.dtype, device=z.device)
+    cross = (patches.T @ targets / len(patches)).double()
+    weight = torch.linalg.solve(moments + ridge, cross).float().T
+    convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2)
+    shape = convolution.weight.shape
+    convolution.load_state_dict({"weight": weight[:, :-1].view(shape), "bias": weight[:, -1]})
+    return convolution

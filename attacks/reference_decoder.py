@@ -1,0 +1,120 @@
+"""The decoder of the reference protocol, as it was published."""
+
+from typing import Annotated, Self
+
+import torch
+from annotated_types import Ge, Gt
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from attacks.base import Attack, AttackError, Knowledge, releases
+from attacks.decoder import predict
+
+
+class ReferenceDecoder(Attack):
+    """The decoder attack of Xia et al. (CVPR 2025), to compare with: residual blocks with batch
+    normalisation, one transposed convolution per doubling, sigmoid; 711k parameters for 8x8x8
+    features of 32x32 images. Adam with a cosine schedule over a fixed number of epochs, fresh
+    releases at every step, no validation part, so nothing tells whether it has converged.
+
+    Args:
+        width, blocks: size of the trunk.
+        epochs, batch_size, lr: Adam's schedule.
+    """
+
+    kind = "trained"
+
+    def __init__(
+        self,
+        *,
+        width: Annotated[int, Ge(8)] = 64,
+        blocks: Annotated[int, Ge(1)] = 8,
+        epochs: Annotated[int, Ge(1)] = 50,
+        batch_size: Annotated[int, Ge(2)] = 256,
+        lr: Annotated[float, Gt(0)] = 1e-3,
+    ) -> None:
+        self.width, self.blocks = width, blocks
+        self.epochs, self.batch_size, self.lr = epochs, batch_size, lr
+
+    def fit(self, knowledge: Knowledge) -> Self:
+        x, everyone = knowledge.images, torch.arange(len(knowledge.images))
+        z = releases(knowledge, everyone[:1].to(x.device), 1)[0]
+        self.net_ = reference_network(z.shape[1:], x.shape[1:], self.width, self.blocks)
+        self.net_.to(x.device).to(memory_format=torch.channels_last)
+        optimiser = torch.optim.Adam(self.net_.parameters(), self.lr)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
+        history = []
+        for _ in range(self.epochs):
+            losses = []
+            for batch in everyone[torch.randperm(len(x))].to(x.device).split(self.batch_size):
+                if len(batch) < 2:  # batch normalisation needs two
+                    continue
+                z = knowledge.draw(batch).contiguous(memory_format=torch.channels_last)
+                with torch.autocast(x.device.type, torch.bfloat16):
+                    guess = self.net_(z)
+                loss = mse_loss(guess.float(), x[batch])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                losses.append(loss.detach())
+            schedule.step()
+            history.append(torch.stack(losses).mean())
+        self.net_.eval()
+        self.history_ = torch.stack(history).tolist()
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        return predict(self.net_, z)
+
+
+def reference_network(
+    features: torch.Size, image: torch.Size, width: int, blocks: int
+) -> nn.Sequential:
+    """Features (B, C', H', W') to images (B, C, H, W).
+
+    Args:
+        features: (C', H', W').
+        image: (C, H, W), H and W the same power of two times H' and W'.
+        width: channels of the trunk.
+        blocks: residual blocks of the trunk.
+
+    Raises:
+        AttackError: they are not.
+    """
+    doublings = (image[1] // features[1]).bit_length() - 1
+    if [size << doublings for size in features[1:]] != list(image[1:]):
+        raise AttackError(
+            f"reference_decoder: images of {tuple(image[1:])} pixels are no power of two times "
+            f"features of {tuple(features[1:])}"
+        )
+    layers: list[nn.Module] = [_Block(features[0], width), nn.ReLU()]
+    for _ in range(blocks):
+        layers += [_Block(width, width), nn.ReLU()]
+    for _ in range(doublings):
+        layers.append(nn.ConvTranspose2d(width, width, 3, stride=2, padding=1, output_padding=1))
+        layers += [nn.BatchNorm2d(width), nn.ReLU()]
+    for _ in range(doublings, 2):  # the authors keep two layers here whatever the resolution
+        layers += [_Block(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, _Block(width, image[0]), nn.Sigmoid())
+
+
+class _Block(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(inputs),
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, 3, padding=1),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        total: Tensor = self.body(x) + self.shortcut(x)
+        return total

@@ -1,0 +1,77 @@
+"""A world whose best possible reconstruction is known: Gaussian-mixture images."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from annotated_types import Ge
+
+from datasets.base import Dataset, DatasetError, Part, Prior, Split
+
+SIDE, FACTORS = 16, 12
+SPREAD, DETAIL, APART = 0.01, 0.005, 0.03
+"""Standard deviations per factor, of the independent detail, and between the means."""
+
+
+class Gaussian(Dataset):
+    """Grey 16x16 images from a mixture of Gaussians around 1/2, with the mixture as ``prior``.
+
+    Each component has a mean and 12 factors, smooth random fields, and independent detail in
+    every pixel. All components share the first factor; the class of an image is whether it
+    enters with a positive sign. Values lie so far inside [0, 1] that nothing is ever clamped.
+
+    Args:
+        components: of the mixture, equally likely.
+        train, val, aux, test: images per part.
+        seed: seed of the mixture and of the images.
+    """
+
+    def __init__(
+        self,
+        *,
+        components: Annotated[int, Ge(1)] = 3,
+        train: Annotated[int, Ge(10)] = 1000,
+        val: Annotated[int, Ge(10)] = 100,
+        aux: Annotated[int, Ge(10)] = 20_000,
+        test: Annotated[int, Ge(10)] = 2000,
+        seed: Annotated[int, Ge(0)] = 0,
+    ) -> None:
+        self.components, self.seed = components, seed
+        self.train, self.val, self.aux, self.test = train, val, aux, test
+
+    def load(self, root: Path | None = None) -> Split:
+        rng = np.random.default_rng([self.seed, self.components])
+        means = 0.5 + APART * _fields(rng, self.components)
+        factors = SPREAD * _fields(rng, self.components, FACTORS)
+        factors[:, 0] = factors[0, 0]
+        sizes = {"train": self.train, "val": self.val, "aux": self.aux, "test": self.test}
+        parts = {name: _draw(rng, means, factors, n) for name, n in sizes.items()}
+        covariance = factors.transpose(0, 2, 1) @ factors + DETAIL**2 * np.eye(SIDE**2)
+        prior = Prior(
+            torch.full((self.components,), 1 / self.components, dtype=torch.float64),
+            torch.from_numpy(means),
+            torch.from_numpy(covariance),
+        )
+        return Split.build(parts, classes=2, prior=prior)
+
+
+def _fields(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Smooth random fields (*shape, 256) of unit variance: white noise under a Gaussian window
+    of 2 pixels that wraps around."""
+    frequency = np.fft.fftfreq(SIDE)
+    window = np.exp(-2 * (2 * np.pi) ** 2 * (frequency[:, None] ** 2 + frequency**2))
+    noise = np.fft.fft2(rng.standard_normal((*shape, SIDE, SIDE)))
+    fields = np.fft.ifft2(noise * window).real / np.sqrt((window**2).mean())
+    return fields.reshape(*shape, -1)
+
+
+def _draw(rng: np.random.Generator, means: np.ndarray, factors: np.ndarray, n: int) -> Part:
+    component = rng.integers(len(means), size=n)
+    code = rng.standard_normal((n, 1, FACTORS))
+    x = means[component] + (code @ factors[component])[:, 0]
+    x += DETAIL * rng.standard_normal(x.shape)
+    if x.min() < 0 or x.max() > 1:
+        raise DatasetError("gaussian: an image left [0, 1]; use another seed")
+    y = torch.from_numpy(code[:, 0, 0] > 0).long()
+    return Part(torch.from_numpy(x).float().view(n, 1, SIDE, SIDE), y)
