@@ -16,7 +16,9 @@ ANCHORS, TV = (0.03, 0.3), (0.0, 0.1, 0.3)
 
 
 class Map(Decoder):
-    """White-box optimisation of the image, for a whole batch at once, started from a ``Decoder``:
+    """White-box optimisation of the image, for a whole batch at once, started from a ``Decoder``.
+
+    It minimises
 
         sum_d (z~ - f(x))_d^2 / v + anchor sum_p (x - x_0)_p^2 / rho^2 + tv sum_p |grad x|_p / rho
 

@@ -12,10 +12,12 @@ from attacks.decoder import predict
 
 
 class ReferenceDecoder(Attack):
-    """The decoder attack of Xia et al. (CVPR 2025), to compare with: residual blocks with batch
-    normalisation, one transposed convolution per doubling, sigmoid; 711k parameters for 8x8x8
-    features of 32x32 images. Adam with a cosine schedule over a fixed number of epochs, fresh
-    releases at every step, no validation part, so nothing tells whether it has converged.
+    """The decoder attack of Xia et al. (CVPR 2025), as published, to compare with.
+
+    Residual blocks with batch normalisation, one transposed convolution per doubling, sigmoid:
+    711k parameters for 8x8x8 features of 32x32 images. Adam with a cosine schedule over a fixed
+    number of epochs, fresh releases at every step, and no validation part: ``history_`` is the
+    training loss, and as nothing tells whether the fit has converged, it counts as not converged.
 
     Args:
         width, blocks: size of the trunk.
@@ -23,6 +25,7 @@ class ReferenceDecoder(Attack):
     """
 
     kind = "trained"
+    converged_ = False
 
     def __init__(
         self,

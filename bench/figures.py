@@ -1,6 +1,7 @@
 """The pictures of a run: privacy-utility curves and reconstructions."""
 
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,18 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
             axes.set_ylim(bottom=0)
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
+        if any(row.doubts for row in board.complete):
+            axes.plot([], [], "o", color="black", markerfacecolor="white", label="hollow: flagged")
         figure.legend(loc="outside right upper", title="defense, strength", alignment="left")
         return save(figure, folder / f"tradeoff_{metric}")
 
 
 def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> None:
-    points = [(row.accuracy, row.worst(metric), row.strength) for row in rows if row.accuracy]
-    if not points:
+    rows = [row for row in rows if row.accuracy]
+    if not rows:
         return
-    x = np.array([accuracy for accuracy, _, _ in points]).T
-    y = np.array([worst for _, worst, _ in points]).T
+    x = np.array([row.accuracy for row in rows]).T
+    y = np.array([row.worst(metric) for row in rows]).T
     style = line_style(number)
     axes.errorbar(
         x[0],
@@ -73,16 +76,18 @@ def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> 
         yerr=np.abs(y[1:] - y[0]),
         label=name,
         **style,
-        markersize=9 if len(points) == 1 else 6,
+        markersize=9 if len(rows) == 1 else 6,
         elinewidth=0.7,
         ecolor=(*mpl.colors.to_rgb(style["color"]), 0.45),
     )
-    for accuracy, worst, strength in points:
-        if strength is not None:
-            place = (accuracy.mean, worst.mean)
+    doubtful = [bool(row.doubts) for row in rows]
+    hollow = {**style, "linestyle": "", "markerfacecolor": "white"}
+    axes.plot(x[0][doubtful], y[0][doubtful], **hollow, markersize=9 if len(rows) == 1 else 6)
+    for row, accuracy, worst in zip(rows, x[0], y[0], strict=True):
+        if row.strength is not None:
             axes.annotate(
-                f"{strength:g}",
-                place,
+                f"{row.strength:g}",
+                (accuracy, worst),
                 xytext=(5, 4),
                 textcoords="offset points",
                 fontsize=7,
@@ -114,13 +119,15 @@ def _floor_lines(axes: Axes, board: Board, metric: str) -> None:
 
 
 def reconstructions(board: Board, folder: Path) -> list[Path]:
-    """Originals and what each attack rebuilds from every row, every pixel doubled;
+    """Originals and what attacks rebuild from every row, every pixel doubled;
     ``reconstructions.png``.
 
-    The images stand at fixed, evenly spaced places of the test set; the seed is the first.
+    The attacks are the three that are most often a row's worst case, by MSE or by SSIM. The
+    images stand at fixed, evenly spaced places of the test set; the seed is the first.
     """
-    names = dict.fromkeys(name for row in board.complete for name in row.samples)
-    attacks = [name for name in names if name not in ("mean", "class_mean")] or list(names)
+    worst = Counter(row.worst_attack for row in board.complete)
+    worst += Counter(row.worst_ssim_attack for row in board.complete)
+    attacks = [name for name, _ in worst.most_common(3)]
     first = board.complete[0].originals
     assert first is not None
     lines = [("original", dict.fromkeys(attacks, first))]

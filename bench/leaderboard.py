@@ -1,18 +1,13 @@
 """Records to rows: one row per defense and strength, with the worst case and its flags."""
 
-import csv
-import io
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bench.stats import Estimate, bootstrap
-from bench.store import Record, Store, write_whole
+from bench.store import Record, Store
 from bench.suite import Suite, Trial
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
@@ -35,6 +30,10 @@ class Row:
     """Trials of this row that failed or have not run."""
     accuracy: Estimate | None = None
     attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Attack to ``floor``, ``closed_form`` or ``trained``."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Attack to the seconds of fit and reconstruction, mean over the seeds."""
     repeats: set[str] = field(default_factory=set)
     """Attacks that see several releases of an image: another threat, never the worst case."""
     bound: float | None = None
@@ -148,6 +147,9 @@ def _row(
             "fvu": bootstrap(error / floors["mean_image"]["mse"]),
         }
         row.samples[attack] = scores["samples"][0]
+        row.kinds[attack] = runs[0]["kind"]
+        times = [run["seconds"]["fit"] + run["seconds"]["reconstruct"] for run in runs]
+        row.seconds[attack] = float(np.mean(times))
         if runs[0]["threat_model"]["releases_per_image"] > 1:
             row.repeats.add(attack)
     row.bound = _mean_of([(record["bound"] or {}).get("mse") for record in records])
@@ -190,8 +192,8 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
     if row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6):
         yield "bound_violated"
     best: dict[str, float] = {}
-    for name, runs in attacks.items():
-        kind, error = runs[0]["kind"], row.attacks[name]["mse"].mean
+    for name in attacks:
+        kind, error = row.kinds[name], row.attacks[name]["mse"].mean
         best[kind] = min(error, best.get(kind, error))
     if "trained" in best and best.get("closed_form", 1.0) < best["trained"]:
         yield "simple_beats_strong"
@@ -229,83 +231,3 @@ def _flag_controls(rows: list[Row], controls: dict[int, float]) -> None:
             row.flags.append("control_failed")
         if any(seed not in controls for seed in row.seeds):
             row.flags.append("no_control")
-
-
-def table(board: Board) -> list[dict[str, Any]]:
-    """The leaderboard as plain values, in the suite's order."""
-    attacks = list(dict.fromkeys(t.config["attack"]["label"] for t in board.suite.attacks))
-    return [_values(row, attacks) for row in board.rows]
-
-
-def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "defense": row.defense,
-        "strength": row.strength,
-        "seeds": len(row.seeds),
-        "missing_trials": row.missing,
-        **_columns("accuracy", row.accuracy),
-        "worst_attack": row.worst_attack,
-    }
-    judged = bool(row.worst_attack)
-    for metric in METRICS:
-        values |= _columns(f"worst_{metric}", row.worst(metric) if judged else None)
-    values["worst_ssim_attack"] = row.worst_ssim_attack
-    values |= {"bound_mse": row.bound, "optimum_mse": row.optimum}
-    for attack in attacks:
-        for metric in METRICS:
-            values |= _columns(f"{attack}_{metric}", row.attacks.get(attack, {}).get(metric))
-    return values | {
-        "flags": " ".join(row.flags),
-        "payload": row.payload or None,
-        "client_parameters": row.client_parameters or None,
-        **{name: float(row.history[name][-1]) if name in row.history else None for name in LAST},
-        "train_seconds": round(row.train_seconds, 1),
-    }
-
-
-def _columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
-    mean, low, high = estimate or (None, None, None)
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
-
-
-def write_csv(board: Board, path: Path) -> None:
-    """Writes ``table`` with six significant digits; what is missing is an empty field."""
-    rows = table(board)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _format(value) for name, value in row.items()} for row in rows)
-    write_whole(path, text.getvalue().encode())
-
-
-def _format(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def as_text(board: Board) -> str:
-    """The leaderboard for a terminal."""
-    head = ["defense", "strength", "accuracy", "bound", "worst MSE", "SSIM", "FVU", "by", "flags"]
-    lines = [head]
-    for row in board.rows:
-        strength = "" if row.strength is None else f"{row.strength:g}"
-        if not row.accuracy or not row.worst_attack:
-            lines.append([row.defense, strength, f"{row.missing} trials missing", *[""] * 6])
-            continue
-        bound = "" if row.bound is None else f"{row.bound:.1g}"
-        cells = [_interval(row.accuracy, 3), bound, _interval(row.worst("mse"), 4)]
-        cells += [_interval(row.worst("ssim"), 2), _interval(row.worst("fvu"), 2)]
-        flags = " ".join(flag for flag in row.flags if flag != "randomized")
-        missing = f" ({row.missing} trials missing)" if row.missing else ""
-        lines.append([row.defense, strength, *cells, row.worst_attack, flags + missing])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = "  ".join("-" * width for width in widths)
-    text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    return "\n".join([text[0], rule, *text[1:]])
-
-
-def _interval(estimate: Estimate, digits: int) -> str:
-    """``0.912 [0.895, 0.928]``, without leading zeros: ``.912 [.895, .928]``."""
-    mean, low, high = (re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}") for value in estimate)
-    return f"{mean} [{low}, {high}]"

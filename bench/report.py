@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench import diagnostics, figures, leaderboard, matched
+from bench import diagnostics, figures, leaderboard, matched, strength, tables
 from bench.errors import BenchError
 from bench.store import Store, key_of, read_json, write_json
 from bench.suite import Suite, Trial
@@ -49,9 +49,11 @@ def write_report(folder: Path) -> None:
     board = leaderboard.build(read_suite(folder), Store(folder))
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
-    print(leaderboard.as_text(board))
+    print(tables.as_text(board))
     written = [folder / "leaderboard.csv"]
-    leaderboard.write_csv(board, written[0])
+    tables.write_csv(board, written[0])
+    written.append(folder / "costs.csv")
+    strength.write_costs(board, written[-1])
     if matched.write_csv(board, folder / "matched.csv"):
         written.append(folder / "matched.csv")
     if board.complete:
@@ -59,6 +61,10 @@ def write_report(folder: Path) -> None:
             written += figures.tradeoff(board, metric, folder)
         written += figures.reconstructions(board, folder)
         written += diagnostics.over_training(board, folder)
+        if any(row.component in ("none", "noise") for row in board.complete):
+            written += strength.over_seconds(board, folder)
+        if any(row.component == "noise" and row.optimum for row in board.complete):
+            written += strength.against_optimum(board, folder)
         if any("surrogate" in row.history for row in board.complete):
             written += diagnostics.surrogates(board, folder)
     names = "  ".join(path.name for path in written)

@@ -1,47 +1,18 @@
-"""Attacks against scikit-learn, closed forms and worlds with a known answer."""
+"""Closed-form attacks against scikit-learn and values worked by hand."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from sklearn import linear_model
 from torch import Tensor
 
-from attacks import ATTACKS, Knowledge
-from attacks.base import AttackError
 from attacks.class_mean import ClassMean
-from attacks.decoder import Decoder
-from attacks.gmm import Gmm
+from attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
+from attacks.knn import Knn
 from attacks.mean import Mean
-from attacks.ridge import Ridge, releases
-
-
-def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:
-    return Knowledge(
-        images=x,
-        draw=lambda index: release(x[index]),
-        predict=lambda z: (z.mean((1, 2, 3)) > 0.5).long(),
-        classes=classes,
-    )
-
-
-def images(n: int, size: int = 8) -> Tensor:
-    """Correlated images inside (0, 1): a random low-frequency pattern."""
-    low = torch.rand(n, 3, 2, 2)
-    return torch.nn.functional.interpolate(low, (size, size), mode="bilinear") * 0.8 + 0.1
-
-
-def blurred(noise: float) -> Callable[[Tensor], Tensor]:
-    def release(x: Tensor) -> Tensor:
-        z = torch.nn.functional.avg_pool2d(x, 2)
-        return z + noise * torch.randn_like(z)
-
-    return release
-
-
-def error(attack, x: Tensor, release: Callable[[Tensor], Tensor]) -> float:
-    return float((attack.reconstruct(release(x)) - x).square().mean())
+from attacks.ridge import Ridge
+from tests.worlds import blurred, error, images, world
 
 
 def test_floors_are_the_means():
@@ -90,18 +61,20 @@ def test_one_component_of_gmm_is_exactly_ridge():
     assert torch.equal(gmm.reconstruct(z), ridge.reconstruct(z))
 
 
-def test_gmm_fully_shrunk_with_one_mean_is_the_pooled_regression():
-    """The mixture's own path, at K = 1, against the closed form it must reduce to."""
-    from attacks.gmm import _expectation_maximisation, _scores
-
+def test_gmm_of_classes_that_mean_nothing_is_the_pooled_regression():
+    """The mixture's own path against the closed form it must come near to."""
     x = images(300)
     z = blurred(0.1)(x).flatten(1)
     ridge = Ridge().fit_pairs(z.view(-1, 3, 4, 4), x, z[:50].view(-1, 3, 4, 4), x[:50])
-    statistics = _expectation_maximisation(z, x.flatten(1), _scores(z, x.flatten(1), 4), 1)
-    for shrinkage in (0.0, 0.5, 1.0):
-        guess = statistics.shrunk(shrinkage, ridge.penalty_).predict(z)
-        expected = ridge.reconstruct(z.view(-1, 3, 4, 4)).flatten(1)
-        torch.testing.assert_close(guess, expected, rtol=0, atol=1e-4)
+    label = torch.zeros(300, dtype=torch.long)
+    scores = _scores(z, x.flatten(1), 4)
+    assert _statistics(z, x.flatten(1), scores, label, 1, 1.0) is None  # that is ridge itself
+    halves = torch.arange(300) % 2  # two classes that mean nothing, fully shrunk, differ little
+    statistics = _statistics(z, x.flatten(1), scores, halves, 1, 1.0)
+    guess = statistics.shrunk(1.0, ridge.penalty_).predict(z, halves)
+    expected = ridge.reconstruct(z.view(-1, 3, 4, 4)).flatten(1)
+    torch.testing.assert_close(guess, expected, rtol=0, atol=0.02)
+    assert SHRINKAGES[0] == 0
 
 
 def test_gmm_beats_ridge_where_the_world_is_a_mixture():
@@ -127,71 +100,62 @@ def test_gmm_beats_ridge_where_the_world_is_a_mixture():
     assert error(gmm, test, release) < 0.5 * ridge
 
 
-def test_decoder_beats_ridge_where_the_map_is_local_and_not_linear():
-    def release(x: Tensor) -> Tensor:
-        z = torch.nn.functional.avg_pool2d(x, 2)
-        return torch.cat([(6 * z).sin(), (6 * z).cos()], 1) + 0.02 * torch.randn(len(x), 6, 4, 4)
-
-    train, test = images(400), images(200)
-    knowledge = world(train, release)
-    decoder = Decoder(width=32, blocks=1, max_steps=600).fit(knowledge)
-    assert decoder.history_[-1] < decoder.history_[0]
-    assert error(decoder, test, release) < 0.7 * error(Ridge().fit(knowledge), test, release)
-
-
-def test_decoder_stops_on_a_plateau_or_says_it_did_not():
-    knowledge = world(images(60), blurred(2.0))
-    short = Decoder(width=8, blocks=1, max_steps=2).fit(knowledge)
-    assert not short.converged_
-    calm = Decoder(width=8, blocks=1, patience=1, decays=0, min_gain=0.9).fit(knowledge)
-    assert calm.converged_
-    assert len(calm.history_) == 2
+def test_neighbours_with_the_true_noise_are_the_posterior_mean():
+    """Two images, one release between them: weights by Bayes' rule."""
+    x = torch.rand(40, 3, 8, 8)
+    attack = Knn(draws=8).fit(world(x, blurred(0.3)))
+    attack.bandwidth_ = 0.3
+    z = blurred(0.3)(x[:5])
+    distance = (z.flatten(1)[:, None] - attack.features_).double().square().sum(2)
+    weight = torch.exp(-distance / (2 * 0.3**2))
+    expected = (weight / weight.sum(1, keepdim=True)) @ attack.images_.double()
+    torch.testing.assert_close(
+        attack.reconstruct(z).flatten(1).double(), expected, rtol=0, atol=1e-4
+    )
 
 
-def test_decoder_starts_as_the_best_local_linear_map():
-    """Its first validation error is that of the closed form, before any training."""
+def test_neighbours_measure_the_noise_and_find_an_image_they_know():
     x = images(100)
-    knowledge = world(x, blurred(0.0))
-    decoder = Decoder(width=8, blocks=1, max_steps=1).fit(knowledge)
-    assert decoder.history_[0] < 1e-3  # bilinear patterns are locally linear
+    noisy = Knn().fit(world(x, blurred(0.05)))
+    assert 0.04 < noisy.bandwidth_ < 0.5
+    exact = Knn().fit(world(x, blurred(0.0)))
+    exact.bandwidth_ = 1e-3
+    torch.testing.assert_close(exact.reconstruct(blurred(0.0)(x[:9])), x[:9])
 
 
-def test_decoder_refuses_features_that_do_not_tile_the_image():
-    knowledge = world(images(40), lambda x: x[:, :, :3, :3])
-    with pytest.raises(AttackError, match="no whole multiple"):
-        Decoder().fit(knowledge)
+def test_class_conditional_gmm_uses_the_label_where_the_features_do_not_show_it():
+    """The class flips the slope and only the head knows it."""
+    group = torch.rand(1200, 1, 1, 1).round()
+    a = 0.3 + 0.4 * torch.rand(1200, 1, 4, 4)
+    x = torch.cat([a, torch.where(group > 0, a, 1 - a)], 1)
+
+    def release(x: Tensor) -> Tensor:
+        return x[:, :1] + 0.01 * torch.randn(len(x), 1, 4, 4)
+
+    knowledge = replace(
+        world(x, release),
+        draw=lambda i: torch.cat([release(x[i]), group[i].expand(-1, 1, 4, 4)], 1),
+    )
+    knowledge = replace(knowledge, predict=lambda z: z[:, 1, 0, 0].long())
+    z = knowledge.draw(torch.arange(300))
+    errors = {}
+    for by_class in (False, True):
+        torch.manual_seed(0)
+        attack = Gmm(components=(2,), by_class=by_class, rank=2).fit(knowledge)
+        errors[by_class] = float((attack.reconstruct(z) - x[:300]).square().mean())
+    assert errors[True] < 1e-3
+    assert set(attack.mixture_.owner.tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize("name", ["ridge", "gmm", "decoder"])
-def test_attacks_see_fresh_releases_and_shuffled_images(name):
-    """Every pass draws new noise; the class-sorted order of the images is not kept."""
-    seen: list[Tensor] = []
-    x = images(60)
-
-    def draw(index: Tensor) -> Tensor:
-        seen.append(index)
-        return blurred(0.1)(x[index])
-
-    knowledge = Knowledge(images=x, draw=draw, predict=lambda z: z, classes=2)
-    options = {"max_steps": 20, "batch_size": 16} if name == "decoder" else {}
-    ATTACKS[name](**options).fit(knowledge)
-    assert len(seen) > 2
-    assert any(not torch.equal(index, index.sort().values) for index in seen)
-    fit, val = seen[-1], knowledge.parts(0.15)[1]
-    assert len(set(fit.tolist()) | set(val.tolist())) <= 60
-
-
-@pytest.mark.parametrize("name", ["ridge", "gmm", "decoder"])
-def test_too_few_images_are_a_clear_error(name):
-    with pytest.raises(AttackError, match="too few to hold out"):
-        ATTACKS[name]().fit(world(images(3), blurred(0.1)))
-
-
-def test_one_release_is_enough_where_nothing_is_random():
-    knowledge = world(images(20), blurred(0.0))
-    index = torch.arange(20)
-    assert len(releases(knowledge, index, 4)[0]) == 20
-    noisy = world(images(20), blurred(0.1))
-    z, x = releases(noisy, index, 4)
-    assert len(z) == len(x) == 80
-    assert torch.equal(x[:20], x[60:])
+def test_a_class_without_components_gets_all_of_them():
+    x = images(200)
+    z = blurred(0.1)(x).flatten(1)
+    label = torch.arange(200) % 2
+    scores = _scores(z, x.flatten(1), 4)
+    statistics = _statistics(z, x.flatten(1), scores, label, 2, 1.0)
+    owner = statistics.mixture.owner
+    r = statistics.mixture.responsibilities(z[:4], torch.tensor([0, 1, 2, 2]))
+    torch.testing.assert_close(r.sum(1), torch.ones(4))
+    assert (r[0, owner == 1] == 0).all()
+    assert (r[1, owner == 0] == 0).all()
+    assert (r[2:, owner == 0].sum(1) + r[2:, owner == 1].sum(1) > 0.999).all()

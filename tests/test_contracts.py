@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attacks import ATTACKS, Attack, Knowledge
+from attacks.base import WhiteBox
 from bench.models import MODELS
 from bench.options import options_of, resolve
 from bench.victim import Victim
@@ -55,18 +56,33 @@ def test_a_defense_releases_the_same_shape_and_a_scalar_penalty(component):
 @pytest.fixture
 def knowledge() -> Knowledge:
     x = torch.rand(80, 3, 16, 16)
-    z = torch.nn.functional.avg_pool2d(x, 4)
+
+    def encoder(x):
+        return torch.nn.functional.avg_pool2d(x, 4)
+
+    def defense(z):
+        return z + 0.01 * torch.randn_like(z)
+
     return Knowledge(
         images=x,
-        draw=lambda index: z[index] + 0.01 * torch.randn_like(z[index]),
+        draw=lambda index: defense(encoder(x[index])),
         predict=lambda released: (released.mean((1, 2, 3)) > 0.5).long(),
         classes=3,
+        query=lambda x: defense(encoder(x)),
+        client=WhiteBox(encoder, defense, 0.01),
     )
+
+
+def some_releases(attack: Attack, knowledge: Knowledge) -> torch.Tensor:
+    """Of seven images, as many of each as the attack is given."""
+    draws = [knowledge.draw(torch.arange(7)) for _ in range(attack.releases)]
+    return draws[0] if len(draws) == 1 else torch.stack(draws, 1)
 
 
 @pytest.mark.parametrize("component", ATTACKS.values())
 def test_an_attack_reconstructs_images_in_range_and_deterministically(component, knowledge):
-    budget = {"max_steps": 4} if "max_steps" in options_of(component).model_fields else {}
+    known = options_of(component).model_fields
+    budget = {name: 4 for name in ("max_steps", "epochs", "steps") if name in known}
     guesses = []
     for _ in range(2):
         attack: Attack = component(**budget)
@@ -74,15 +90,16 @@ def test_an_attack_reconstructs_images_in_range_and_deterministically(component,
         torch.manual_seed(0)
         assert attack.fit(knowledge) is attack
         assert constructed.items() <= vars(attack).items()  # the constructor's values stay
-        guesses.append(attack.reconstruct(knowledge.draw(torch.arange(7))))
+        guesses.append(attack.reconstruct(some_releases(attack, knowledge)))
         assert guesses[-1].shape == (7, 3, 16, 16)
         assert guesses[-1].min() >= 0
         assert guesses[-1].max() <= 1
     assert component.level in ("pairs", "query", "white_box")
     assert component.kind in ("floor", "closed_form", "trained")
     assert isinstance(attack.converged_, bool)
+    assert all(isinstance(loss, float) for loss in attack.history_)
     torch.manual_seed(1)
-    z = knowledge.draw(torch.arange(7))
+    z = some_releases(attack, knowledge)
     torch.testing.assert_close(
         attack.reconstruct(z), component_again(component, budget, knowledge, z)
     )
@@ -97,7 +114,8 @@ def component_again(component, budget, knowledge, z):
 def test_a_dataset_has_four_disjoint_balanced_parts(name, request):
     component = DATASETS[name]
     root = request.getfixturevalue("data_root") if component.needs_data else None
-    small = {"photos": {"train": 200, "val": 50, "aux": 100, "test": 50}}.get(name, {"n": 2000})
+    sizes = {"train": 200, "val": 50, "aux": 100, "test": 50}
+    small = sizes if "train" in options_of(component).model_fields else {"n": 2000}
     split = component(**small).load(root)
     assert component(**small).load(root).hash == split.hash
     seen: set[bytes] = set()
@@ -135,7 +153,7 @@ def test_the_defense_of_the_readme_works_as_it_is_printed():
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("size", [32, 64])
-def test_a_model_ends_its_client_in_a_bounded_bottleneck(name, size):
+def test_a_model_ends_its_client_in_bounded_features(name, size):
     victim = Victim(name, "none", {}, (3, size, size), 7)
     z = victim.encode(torch.rand(4, 3, size, size))
     assert z.shape[1:] == victim.feature_shape

@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from bench import leaderboard, matched
+from bench import leaderboard, matched, strength, tables
 from bench.stats import Estimate
 from bench.store import Store, key_of, write_whole
 from bench.suite import Suite, Trial
 
 FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
-KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained"}
+KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained", "averaging": "trained"}
 
 
 def finish(store, record, arrays):
@@ -22,7 +22,9 @@ def finish(store, record, arrays):
     store.write(record | {"arrays_sha256": hashlib.sha256(content).hexdigest()})
 
 
-def world(folder, attacks, accuracy=0.9, seeds=(0, 1), defense="noise", converged=True, lost=()):
+def world(
+    folder, attacks, accuracy=0.9, seeds=(0, 1), defense="noise", converged=True, lost=(), **facts
+):
     """A store with one defense: ``attacks`` maps a name to its MSE and SSIM on every image."""
     store, victims, trials = Store(folder), [], []
     for seed in seeds:
@@ -36,6 +38,8 @@ def world(folder, attacks, accuracy=0.9, seeds=(0, 1), defense="noise", converge
             "metrics": {"accuracy": accuracy, "chance": 0.1},
             "floors": FLOORS,
             "randomized": defense != "none",
+            "bound": facts.get("bound"),
+            "optimum": facts.get("optimum"),
             "payload": 8,
             "client_parameters": 3,
             "history": [{"class_variance": 0.5}, {"class_variance": 0.25, "surrogate": 2.0}],
@@ -52,7 +56,15 @@ def world(folder, attacks, accuracy=0.9, seeds=(0, 1), defense="noise", converge
             if (name, seed) in lost:
                 continue
             record = {"key": trial.key, "status": "ok", "config": config, "parent": victim.key}
-            record |= {"kind": KINDS[name], "converged": converged}
+            fvu = error / FLOORS["mean_image"]["mse"]
+            record |= {
+                "kind": KINDS[name],
+                "converged": converged,
+                "flags": ["attack_failed"] if fvu > 0.95 else [],
+                "metrics": {"mse": {"mean": error}},
+                "seconds": {"fit": 2.0, "reconstruct": 0.5},
+                "threat_model": {"releases_per_image": 4 if name == "averaging" else 1},
+            }
             scores = {"mse": torch.full((10,), error), "ssim": torch.full((10,), similarity)}
             finish(store, record, scores | {"samples": images})
     return leaderboard.build(Suite("hand", "", tuple(victims), tuple(trials)), store)
@@ -71,7 +83,7 @@ def test_worst_cases_are_lowest_mse_and_highest_ssim(tmp_path):
     assert row.train_seconds == 2.0
     np.testing.assert_array_equal(row.history["class_variance"], [0.5, 0.25])
     assert row.history["surrogate"][-1] == 2.0
-    assert row.flags == ["randomized"]
+    assert row.flags == ["randomized", "no_control"]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +93,17 @@ def test_worst_cases_are_lowest_mse_and_highest_ssim(tmp_path):
         ({"attacks": {"mean": (0.1, 0.1), "decoder": (0.096, 0.1)}}, "attack_failed"),
         ({"attacks": {"gmm": (0.01, 0.5), "decoder": (0.02, 0.5)}}, "simple_beats_strong"),
         ({"accuracy": 0.2}, "utility_collapse"),
+        ({"bound": {"mse": 0.011}}, "bound_violated"),
+        ({"optimum": {"mse": 0.011}}, "bound_violated"),
+        ({}, "no_control"),
         ({"attacks": {"decoder": (0.06, 0.2)}, "defense": "none"}, "control_failed"),
     ],
 )
 def test_flags(tmp_path, changes, flag):
     plain = {"attacks": {"mean": (0.1, 0.1), "gmm": (0.02, 0.5), "decoder": (0.01, 0.6)}}
-    assert flag not in world(tmp_path / "plain", **plain).rows[0].flags
+    plain |= {"bound": {"mse": 0.009}, "optimum": {"mse": 0.01}}
+    if flag != "no_control":
+        assert flag not in world(tmp_path / "plain", **plain).rows[0].flags
     assert flag in world(tmp_path / "changed", **(plain | changes)).rows[0].flags
 
 
@@ -103,20 +120,21 @@ def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):
     assert row.missing == 1
     assert row.worst_attack == "gmm"  # the decoder did not attack every victim
     assert "decoder" not in row.attacks
-    assert "(1 trials missing)" in leaderboard.as_text(board)
+    assert "(1 trials missing)" in tables.as_text(board)
     assert "incomplete" in row.flags
     assert not board.complete  # its strongest attack may be the missing one
 
 
 def test_the_csv_has_an_empty_field_where_nothing_was_measured(tmp_path):
     board = world(tmp_path, {"gmm": (0.02, 0.5)}, seeds=(0,))
-    leaderboard.write_csv(board, tmp_path / "board.csv")
+    tables.write_csv(board, tmp_path / "board.csv")
     head, line = (tmp_path / "board.csv").read_text().splitlines()
     values = dict(zip(head.split(","), line.split(","), strict=True))
     assert values["gmm_mse"] == "0.02"
     assert values["surrogate"] == "2"
     assert values["effective_samples"] == ""
-    assert values["flags"] == "randomized"
+    assert values["flags"] == "randomized no_control"
+    assert values["bound_mse"] == ""
 
 
 def row_at(accuracy: float, error: float) -> leaderboard.Row:
@@ -145,4 +163,59 @@ def test_the_control_is_the_undefended_component_whatever_its_label(tmp_path):
 
 
 def test_intervals_print_without_leading_zeros_only():
-    assert leaderboard._interval(Estimate(0.5, 0.25, 10.02), 2) == ".50 [.25, 10.02]"
+    assert tables._interval(Estimate(0.5, 0.25, 10.02), 2) == ".50 [.25, 10.02]"
+
+
+def two_boards(folder, broken: tuple[int, ...]) -> leaderboard.Board:
+    """Noise and nothing, two seeds; the attack fails on the undefended victim of some seeds."""
+    suites = []
+    for defense in ("noise", "none"):
+        for seed in (0, 1):
+            error = 0.08 if defense == "none" and seed in broken else 0.01
+            attacks = {"decoder": (error, 0.5)}
+            board = world(folder, attacks, defense=defense, seeds=(seed,))
+            suites.append(board.suite)
+    victims = tuple(v for suite in suites for v in suite.victims)
+    attacks = tuple(a for suite in suites for a in suite.attacks)
+    return leaderboard.build(Suite("hand", "", victims, attacks), Store(folder))
+
+
+@pytest.mark.parametrize("broken", [(), (0,), (1,), (0, 1)])
+def test_a_control_fails_for_the_rows_of_its_own_seed(tmp_path, broken):
+    board = two_boards(tmp_path, broken)
+    for row in board.rows:
+        assert ("control_failed" in row.flags) == bool(broken)
+        assert "no_control" not in row.flags
+    controls = leaderboard._controls(
+        board.suite,
+        {v.key: [a for a in board.suite.attacks if a.parent == v.key] for v in board.suite.victims},
+        Store(tmp_path),
+    )
+    assert {seed for seed, fvu in controls.items() if fvu > 0.5} == set(broken)
+    alone = [leaderboard.Row("noise", 1.0, seeds=[1])]
+    leaderboard._flag_controls(alone, controls)
+    assert ("control_failed" in alone[0].flags) == (1 in broken)
+
+
+def test_repeated_releases_are_shown_and_never_the_worst_case(tmp_path):
+    attacks = {"decoder": (0.02, 0.5), "averaging": (0.001, 0.9)}
+    (row,) = world(tmp_path, attacks).rows
+    assert (row.worst_attack, row.worst_ssim_attack) == ("decoder", "decoder")
+    assert row.attacks["averaging"]["mse"].mean == pytest.approx(0.001)
+    assert row.repeats == {"averaging"}
+
+
+def test_costs_add_up(tmp_path):
+    board = world(tmp_path, {"gmm": (0.02, 0.5), "decoder": (0.01, 0.5)})
+    strength.write_costs(board, tmp_path / "costs.csv")
+    head, line = (tmp_path / "costs.csv").read_text().splitlines()
+    values = dict(zip(head.split(","), line.split(","), strict=True))
+    assert values == {
+        "defense": "noise",
+        "strength": "1",
+        "train": "2.00",
+        "gmm": "2.50",
+        "decoder": "2.50",
+        "attacks": "5.00",
+        "attacks_over_train": "2.50",
+    }

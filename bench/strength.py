@@ -1,0 +1,123 @@
+"""How strong are the attacks? Their error against their cost, and against the known optimum."""
+
+import csv
+import io
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+from bench.figures import STYLE, line_style, save
+from bench.leaderboard import Board, Row
+from bench.store import write_whole
+
+PANELS = 4
+"""Rows that the cost of attacks is drawn for: the first undefended and noisy ones."""
+
+
+def write_costs(board: Board, path: Path) -> None:
+    """Writes seconds per row: training, every attack (fit and reconstruction), all attacks."""
+    attacks = list(dict.fromkeys(name for row in board.rows for name in row.seconds))
+    text = io.StringIO()
+    columns = ["defense", "strength", "train", *attacks, "attacks", "attacks_over_train"]
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in board.rows:
+        total = sum(row.seconds.values())
+        values = {name: f"{seconds:.2f}" for name, seconds in row.seconds.items()}
+        values |= {"defense": row.defense, "strength": f"{row.strength or 0:g}"}
+        values |= {"train": f"{row.train_seconds:.2f}", "attacks": f"{total:.2f}"}
+        if row.train_seconds > 0:
+            values["attacks_over_train"] = f"{total / row.train_seconds:.2f}"
+        writer.writerow(values)
+    write_whole(path, text.getvalue().encode())
+
+
+def over_seconds(board: Board, folder: Path) -> list[Path]:
+    """MSE of every attack over the seconds it took, a panel per undefended or noisy row; the line
+    is the best that can be had within a time. ``attack_cost.png`` and ``.svg``."""
+    rows = [row for row in board.complete if row.component in ("none", "noise")][:PANELS]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5 * len(rows), 4.6), layout="constrained")
+        for axes, row in zip(np.atleast_1d(figure.subplots(1, len(rows))), rows, strict=True):
+            _cost_panel(axes, row)
+        figure.suptitle(
+            f"{board.suite.name}: what more time buys an attack (lower is stronger)",
+            x=0.01,
+            ha="left",
+            fontsize=10,
+        )
+        return save(figure, folder / "attack_cost")
+
+
+def _cost_panel(axes: Axes, row: Row) -> None:
+    judged = [name for name in row.attacks if row.kinds[name] != "floor"]
+    judged.sort(key=lambda name: row.seconds[name])
+    single = [name for name in judged if name not in row.repeats]
+    error = {name: row.attacks[name]["mse"] for name in judged}
+    best = np.minimum.accumulate([error[name].mean for name in single])
+    seconds = [max(row.seconds[name], 0.01) for name in judged]
+    at = dict(zip(judged, seconds, strict=True))
+    axes.step([at[name] for name in single], best, where="post", color="#999999", linewidth=1)
+    for name in judged:
+        repeated = name in row.repeats
+        style = line_style(0 if repeated else {"closed_form": 1, "trained": 2}[row.kinds[name]])
+        axes.errorbar(
+            at[name],
+            error[name].mean,
+            yerr=np.abs(np.array([error[name].low, error[name].high]) - error[name].mean)[:, None],
+            color=style["color"],
+            marker=style["marker"],
+            markerfacecolor="white" if repeated else style["color"],
+            elinewidth=0.7,
+        )
+        place = (at[name], error[name].mean)
+        axes.annotate(name, place, (4, 4), textcoords="offset points", fontsize=7)
+    axes.set_xscale("log")
+    axes.set_xlim(right=max(seconds) * 4)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("seconds to fit and reconstruct")
+    axes.set_ylabel("MSE")
+    axes.set_title(row.label, loc="left", fontsize=9)
+
+
+def against_optimum(board: Board, folder: Path) -> list[Path]:
+    """In a world with a known answer: MSE of every attack over the noise, with the optimum and the
+    lower bound, and the excess over the optimum; ``optimum.png`` and ``.svg``."""
+    rows = [row for row in board.complete if row.component == "noise" and row.optimum]
+    rows.sort(key=lambda row: row.strength or 0)
+    noise = [row.strength or 0 for row in rows]
+    least = np.array([row.optimum for row in rows])
+    names = [name for name in rows[0].attacks if name not in rows[0].repeats]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        left.plot(noise, least, color="black", linewidth=2, label="best possible")
+        bound = np.array([row.bound for row in rows], float)
+        left.plot(noise, bound, color="black", linestyle=":", label="lower bound")
+        right.axhline(0, color="black", linewidth=2)
+        right.plot(noise, 100 * (bound / least - 1), color="black", linestyle=":")
+        for number, name in enumerate(names, start=1):
+            error = np.array([row.attacks[name]["mse"].mean for row in rows])
+            style = {**line_style(number), "markersize": 4, "linewidth": 1}
+            left.plot(noise, error, label=name, **style)
+            right.plot(noise, 100 * (error / least - 1), **style)
+        left.set_yscale("log")
+        left.set_ylabel("MSE")
+        right.set_ylabel("MSE over the best possible, %")
+        right.set_yscale("symlog", linthresh=5)
+        ticks = [-20, -10, -5, -2, 0, 2, 5, 10, 20, 50, 100, 500, 2000, 10000]
+        right.yaxis.set_major_locator(FixedLocator(ticks))
+        right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        for axes in (left, right):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(FixedLocator(noise))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel("standard deviation of the noise")
+        figure.legend(loc="outside right upper")
+        return save(figure, folder / "optimum")

@@ -1,0 +1,91 @@
+"""Every attack on bad input, and on what it may see."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from attacks import ATTACKS
+from attacks.base import AttackError, releases
+from tests.worlds import LEARNING, SMALL, blurred, images, world
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNING if name != "query_decoder"])
+def test_attacks_see_fresh_releases_and_shuffled_images(name):
+    """Every pass draws new noise; the class-sorted order of the images is not kept."""
+    seen: list[Tensor] = []
+    x = images(60)
+
+    def draw(index: Tensor) -> Tensor:
+        seen.append(index)
+        return blurred(0.1)(x[index])
+
+    knowledge = replace(world(x, blurred(0.1)), draw=draw)
+    ATTACKS[name](**SMALL.get(name, {})).fit(knowledge)
+    assert len(seen) > 2
+    assert any(not torch.equal(index, index.sort().values) for index in seen)
+    fit, val = seen[-1], knowledge.parts(0.15)[1]
+    assert len(set(fit.tolist()) | set(val.tolist())) <= 60
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNING if name != "reference_decoder"])
+def test_too_few_images_are_a_clear_error(name):
+    with pytest.raises(AttackError, match="too few to hold out"):
+        ATTACKS[name]().fit(world(images(3), blurred(0.1)))
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "mean"])
+def test_features_that_are_not_finite_are_a_clear_error(name):
+    def release(x: Tensor) -> Tensor:
+        return blurred(0.0)(x).where(x[:, :1, ::2, ::2] < 0.5, torch.nan)
+
+    with pytest.raises(AttackError, match="not finite"):
+        ATTACKS[name](**SMALL.get(name, {})).fit(world(images(40), release))
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "reference_decoder"])
+def test_features_that_say_nothing_give_the_mean_image(name):
+    x = images(200)
+    x[:, :, :4] *= 0.5  # a mean image that is not flat
+    attack = ATTACKS[name](**SMALL.get(name, {}))
+    attack.fit(world(x, lambda x: torch.full((len(x), 3, 4, 4), 0.5)))
+    guess = attack.reconstruct(torch.full((5, 3, 4, 4), 0.5))
+    torch.testing.assert_close(guess, x.mean(0).expand(5, -1, -1, -1), rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_images_of_one_colour_are_no_special_case(name):
+    x = torch.rand(100, 3, 1, 1).expand(-1, -1, 8, 8).contiguous()
+    release = blurred(0.01)
+    attack = ATTACKS[name](**SMALL.get(name, {})).fit(world(x, release))
+    guess = attack.reconstruct(release(x[:20]))
+    assert guess.isfinite().all()
+    if name != "reference_decoder":  # two epochs teach it nothing
+        assert float((guess - x[:20]).square().mean()) < 0.02
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_same_image_again_and_again_is_reconstructed(name):
+    x = torch.full((60, 3, 8, 8), 0.25)
+    attack = ATTACKS[name](**SMALL.get(name, {})).fit(world(x, blurred(0.05)))
+    guess = attack.reconstruct(blurred(0.05)(x[:3]))
+    if name != "reference_decoder":
+        torch.testing.assert_close(guess, x[:3], rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["query_decoder", "map"])
+def test_an_attack_without_its_knowledge_says_what_it_needs(name):
+    blind = replace(world(images(60), blurred(0.1)), query=None, client=None)
+    with pytest.raises(AttackError, match=f"needs the knowledge '{ATTACKS[name].level}'"):
+        ATTACKS[name](**SMALL[name]).fit(blind)
+
+
+def test_one_release_is_enough_where_nothing_is_random():
+    knowledge = world(images(20), blurred(0.0))
+    index = torch.arange(20)
+    assert len(releases(knowledge, index, 4)[0]) == 20
+    noisy = world(images(20), blurred(0.1))
+    z, x = releases(noisy, index, 4)
+    assert len(z) == len(x) == 80
+    assert torch.equal(x[:20], x[60:])

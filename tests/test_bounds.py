@@ -1,0 +1,121 @@
+"""Lower bounds and optima against values worked by hand and by numerical integration."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.bounds import lower_bound, optimum, pixel_noise, posterior_mean, van_trees
+from bench.victim import Victim
+from datasets import Prior
+from datasets.gaussian import Gaussian
+
+
+def test_one_pixel_by_hand():
+    """x ~ N(., 4), seen as 3 x + N(0, 2^2): 1 / (9 / 4 + 1 / 4) = 0.4."""
+    bound = van_trees(torch.tensor([[3.0]]), 2.0, torch.tensor([[4.0]]))
+    assert bound == pytest.approx(0.4)
+
+
+def test_the_formula_equals_the_inverse_of_the_information():
+    jacobian, root = torch.randn(5, 12), torch.randn(12, 12)
+    covariance = (root @ root.T + 0.1 * torch.eye(12)).double()
+    information = jacobian.T.double() @ jacobian.double() / 0.3**2 + covariance.inverse()
+    expected = float(information.inverse().trace() / 12)
+    assert van_trees(jacobian, 0.3, covariance) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_covariance_of_channels_is_that_of_every_place():
+    jacobian, small = torch.randn(4, 3 * 5), torch.tensor([[2.0, 0.5, 0], [0.5, 1, 0], [0, 0, 0]])
+    whole = torch.kron(small, torch.eye(5))
+    assert van_trees(jacobian, 0.5, small) == pytest.approx(van_trees(jacobian, 0.5, whole))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.01, 10))
+def test_more_noise_and_fewer_features_leave_more_error(seed, noise):
+    torch.manual_seed(seed)
+    jacobian, root = torch.randn(4, 8), torch.randn(8, 8)
+    covariance = root @ root.T
+    bound = van_trees(jacobian, noise, covariance)
+    prior = float(covariance.trace()) / 8
+    assert -1e-9 <= bound <= van_trees(jacobian, 2 * noise, covariance) + 1e-9
+    assert bound <= van_trees(jacobian[:2], noise, covariance) + 1e-9
+    assert bound <= prior + 1e-9
+    assert van_trees(jacobian, 1e6, covariance) == pytest.approx(prior, rel=1e-4)
+
+
+def test_pixel_noise_is_measured_through_smooth_content():
+    ramp = torch.linspace(0.2, 0.8, 64).expand(3, 64, 64)
+    levels = torch.tensor([0.01, 0.02, 0.03])
+    noisy = ramp + levels[:, None, None] * torch.randn(3, 64, 64)
+    torch.testing.assert_close(
+        pixel_noise(noisy).diagonal().sqrt().float(), levels, rtol=0.1, atol=0
+    )
+
+
+def test_grey_photographs_have_noise_in_one_direction_only():
+    grey = (0.5 + 0.02 * torch.randn(1, 64, 64)).expand(3, 64, 64)
+    values = torch.linalg.eigvalsh(pixel_noise(grey))
+    assert values[1] < 1e-12
+    assert float(values[2]) == pytest.approx(3 * 0.02**2, rel=0.2)
+
+
+def test_the_posterior_mean_equals_numerical_integration():
+    prior = Prior(
+        torch.tensor([0.3, 0.7], dtype=torch.float64),
+        torch.tensor([[0.2], [0.7]], dtype=torch.float64),
+        torch.tensor([[[0.01]], [[0.04]]], dtype=torch.float64),
+    )
+    grid = np.linspace(-2, 3, 200_001)
+
+    def normal(x, mean, variance):
+        return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(variance)
+
+    density = 0.3 * normal(grid, 0.2, 0.01) + 0.7 * normal(grid, 0.7, 0.04)
+    for z in (0.0, 1.0, 2.2):
+        weight = density * normal(z, 2 * grid + 0.1, 0.3**2)
+        expected = (weight * grid).sum() / weight.sum()
+        found = posterior_mean(
+            prior,
+            torch.tensor([[2.0]], dtype=torch.float64),
+            torch.tensor([0.1], dtype=torch.float64),
+            0.3,
+            torch.tensor([[z]], dtype=torch.float64),
+        )
+        assert float(found) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_the_bound_is_the_optimum_for_one_gaussian_and_below_it_for_three(noise):
+    for components, low, high in ((1, 0.97, 1.03), (3, 0.7, 1.02)):
+        split = Gaussian(components=components, aux=10, test=2000).load()
+        victim = Victim("linear", "noise", {"noise": noise}, split.shape, 2)
+        z = victim.release(split.test.x)
+        least = optimum(victim, split, z)
+        bound = lower_bound(victim, split)
+        assert least is not None
+        assert bound is not None
+        error = float((least - split.test.x).square().mean())
+        assert low < bound.mse / error < high
+        assert bound.mse < bound.prior
+
+
+def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_world(photos):
+    for defense, model in (("none", "small"), ("noise", "small")):
+        victim = Victim(model, defense, {}, photos.shape, 10)
+        assert (lower_bound(victim, photos) is None) == (defense == "none")
+        assert optimum(victim, photos, victim.release(photos.test.x[:2])) is None
+    split = Gaussian(aux=10, test=100).load()
+    bent = Victim("linear", "noise", {}, split.shape, 2)
+    bent.encoder.append(torch.nn.Sigmoid())  # no longer linear
+    assert optimum(bent, split, bent.release(split.test.x)) is None
+
+
+def test_the_bound_on_photographs_is_the_part_of_their_noise_that_is_not_seen(photos):
+    victim = Victim("small", "noise", {"noise": 0.1}, photos.shape, 10)
+    bound = lower_bound(victim, photos)
+    assert bound is not None
+    assert 0 < bound.mse < bound.prior < 0.01
+    assert bound.mse > bound.prior * (1 - 512 / 3072)  # at most 512 of 3072 directions are seen

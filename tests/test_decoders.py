@@ -1,0 +1,134 @@
+"""Trained attacks: what they start from, when they stop, what each adds."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from attacks.averaging import Averaging
+from attacks.base import AttackError, WhiteBox
+from attacks.decoder import Decoder, _ssim_l1
+from attacks.map import Map, _expected, _total_variation
+from attacks.query_decoder import QueryDecoder
+from attacks.reference_decoder import reference_network
+from attacks.ridge import Ridge
+from attacks.similarity import ssim
+from tests.worlds import QUICK, blurred, error, images, world
+
+
+def test_decoder_beats_ridge_where_the_map_is_local_and_not_linear():
+    def release(x: Tensor) -> Tensor:
+        z = torch.nn.functional.avg_pool2d(x, 2)
+        return torch.cat([(6 * z).sin(), (6 * z).cos()], 1) + 0.02 * torch.randn(len(x), 6, 4, 4)
+
+    train, test = images(400), images(200)
+    knowledge = world(train, release)
+    decoder = Decoder(width=32, blocks=1, max_steps=600).fit(knowledge)
+    assert decoder.history_[-1] < decoder.history_[0]
+    assert error(decoder, test, release) < 0.7 * error(Ridge().fit(knowledge), test, release)
+
+
+def test_decoder_stops_on_a_plateau_or_says_it_did_not():
+    knowledge = world(images(60), blurred(2.0))
+    short = Decoder(width=8, blocks=1, max_steps=2).fit(knowledge)
+    assert not short.converged_
+    calm = Decoder(width=8, blocks=1, patience=1, decays=0, min_gain=0.9).fit(knowledge)
+    assert calm.converged_
+    assert len(calm.history_) == 2
+
+
+def test_decoder_starts_as_the_best_local_linear_map():
+    """Its first validation error is that of the closed form, before any training."""
+    x = images(100)
+    knowledge = world(x, blurred(0.0))
+    decoder = Decoder(width=8, blocks=1, max_steps=1).fit(knowledge)
+    assert decoder.history_[0] < 1e-3  # bilinear patterns are locally linear
+
+
+def test_decoder_refuses_features_that_do_not_tile_the_image():
+    knowledge = world(images(40), lambda x: x[:, :, :3, :3])
+    with pytest.raises(AttackError, match="no whole multiple"):
+        Decoder().fit(knowledge)
+
+
+def test_repeated_releases_cancel_noise():
+    train, test = images(400), images(200)
+    release = blurred(0.5)
+    errors = []
+    for n in (1, 16):
+        attack = Averaging(releases=n, width=16, blocks=1, max_steps=400)
+        attack.fit(world(train, release))
+        torch.manual_seed(1)
+        z = torch.stack([release(test) for _ in range(n)], 1)
+        guess = attack.reconstruct(z[:, 0] if n == 1 else z)
+        errors.append(float((guess - test).square().mean()))
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_map_repairs_a_decoder_that_learned_little():
+    """Seen through an invertible map without noise, the encoder gives the image away."""
+    mix = torch.linalg.qr(torch.randn(12, 12)).Q
+
+    def encoder(x: Tensor) -> Tensor:
+        return torch.nn.functional.conv2d(
+            torch.nn.functional.pixel_unshuffle(x, 2), mix[:, :, None, None]
+        )
+
+    train, test = torch.rand(100, 3, 8, 8), torch.rand(50, 3, 8, 8)
+    attack = Map(steps=200, **(QUICK | {"max_steps": 1}))
+    attack.fit(replace(world(train, encoder), client=WhiteBox(encoder, lambda z: z, 0.0)))
+    assert attack.weights_ is not None
+    start = Decoder.reconstruct(attack, encoder(test))
+    moved = attack.reconstruct(encoder(test))
+    assert (moved - test).square().mean() < 0.5 * (start - test).square().mean()
+
+
+def test_map_expects_what_the_defense_sends():
+    """Gaussian noise has the encoder as its mean; dropout is averaged over draws."""
+    x = torch.rand(6, 3, 8, 8)
+
+    def dropped(z: Tensor) -> Tensor:
+        return torch.nn.functional.dropout(z, 0.5)
+
+    def encoder(x: Tensor) -> Tensor:
+        return torch.nn.functional.avg_pool2d(x, 2)
+
+    noisy = _expected(WhiteBox(encoder, lambda z: z + torch.randn_like(z), 1.0), 4)
+    assert torch.equal(noisy(x), encoder(x))
+    fixed = _expected(WhiteBox(encoder, torch.floor, 0.0), 4)
+    assert torch.equal(fixed(x), encoder(x).floor())
+    many = _expected(WhiteBox(encoder, dropped, 0.0), 2000)
+    torch.testing.assert_close(many(x), encoder(x), rtol=0, atol=0.15)
+
+
+def test_total_variation_by_hand():
+    x = torch.zeros(1, 1, 3, 3)
+    x[0, 0, 1, 1] = 0.3  # lengths .3, .3 and, at the corner itself, .3 sqrt 2
+    assert float(_total_variation(x)) == pytest.approx(0.3 * (2 + 2**0.5), abs=2e-3)
+
+
+def test_the_ssim_loss_by_hand_and_that_it_falls(photos):
+    x, guess = photos.test.x[:5], photos.test.x[5:10]
+    expected = (1 - ssim(x, guess)).mean() + (x - guess).abs().mean()
+    torch.testing.assert_close(_ssim_l1(guess, x), expected)
+    attack = Decoder(loss="ssim_l1", width=8, blocks=1, max_steps=100)
+    attack.fit(world(photos.aux.x, blurred(0.05)))
+    assert attack.history_[-1] < attack.history_[0]
+
+
+def test_mirrored_queries_are_pairs():
+    x = images(50)
+    z, batch = QueryDecoder().pairs(world(x, blurred(0.0)), torch.arange(50))
+    assert torch.equal(z, blurred(0.0)(batch))
+    mirrored = [not torch.equal(a, b) for a, b in zip(batch, x, strict=True)]
+    assert 10 < sum(mirrored) < 40
+    assert all(torch.equal(a.flip(2), b) for a, b, m in zip(batch, x, mirrored, strict=True) if m)
+
+
+def test_the_reference_network_has_the_published_size():
+    network = reference_network(torch.Size((8, 8, 8)), torch.Size((3, 32, 32)), 64, 8)
+    assert sum(p.numel() for p in network.parameters()) == 711_539
+    assert network(torch.rand(2, 8, 8, 8)).shape == (2, 3, 32, 32)
+    with pytest.raises(AttackError, match="no power of two"):
+        reference_network(torch.Size((8, 8, 8)), torch.Size((3, 24, 24)), 8, 1)

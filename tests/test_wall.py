@@ -1,0 +1,167 @@
+"""An attack gets what its threat model grants; attacks that try to reach more, and cannot."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attacks.base import Attack, AttackError, Knowledge, WhiteBox
+from bench.victim import Victim
+from bench.wall import behind_wall, grant
+
+
+class Thief(Attack):
+    """Takes whatever it can reach from its arguments, itself and the stack: attributes, items,
+    closures, the frames of its callers and of errors. Only imports are left out."""
+
+    kind = "floor"
+
+    def __init__(self) -> None:
+        self.loot: list[Tensor] = []
+
+    def fit(self, knowledge: Knowledge) -> "Thief":
+        self.knowledge = knowledge
+        self.loot += tensors(knowledge, sys._getframe())
+        try:
+            knowledge.predict(torch.zeros(1, 2))  # a release of no possible shape
+        except Exception as error:
+            self.loot += tensors(error, error.__traceback__)
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        self.loot += tensors(self.knowledge, sys._getframe(), z)
+        return torch.zeros(len(z), 3, 32, 32)
+
+
+def tensors(*roots: Any) -> Iterator[Tensor]:
+    """Every tensor that references lead to."""
+    stack, seen = list(roots), set()
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, (ModuleType, type, str, bytes, int, float)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, Tensor):
+            yield item
+        elif isinstance(item, FrameType):
+            stack += [item.f_back, *item.f_locals.values()]
+        elif isinstance(item, FunctionType):  # not its globals: those are imports
+            stack += [item.__closure__, item.__defaults__, item.__kwdefaults__, item.__dict__]
+        else:
+            stack += gc.get_referents(item)
+
+
+def everything(victim: Victim, photos) -> Knowledge:
+    z = victim.encode(photos.aux.x)
+    return Knowledge(
+        images=photos.aux.x,
+        draw=lambda index: victim.protect(z[index]),
+        predict=victim.predict,
+        classes=photos.classes,
+        query=victim.release,
+        client=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
+    )
+
+
+def places(tensors: Iterator[Tensor] | list[Tensor]) -> set[int]:
+    return {t.untyped_storage().data_ptr() for t in tensors}
+
+
+@pytest.fixture
+def victim() -> Victim:
+    return Victim("small", "noise", {"noise": 0.1}, (3, 32, 32), 10)
+
+
+@pytest.mark.parametrize("level", ["pairs", "query", "white_box"])
+def test_a_thief_finds_only_what_was_granted(level, victim, photos):
+    thief = Thief()
+    thief.level = level
+    test, labels = photos.test.x, [photos.test.y, photos.aux.y, photos.train.y]
+    outcome = behind_wall(
+        thief,
+        grant(level, everything(victim, photos)),
+        lambda: victim.release(test),
+        lambda: 0.0,
+    )
+    assert outcome.guess.shape == test.shape
+    found = places(thief.loot)
+    assert places([photos.aux.x]) <= found  # it does look
+    hidden = [test, photos.train.x, photos.val.x, *labels, *victim.head.parameters()]
+    encoder = [*victim.encoder.parameters()]
+    if level == "white_box":
+        assert places(encoder) <= found
+    else:
+        hidden += encoder
+    assert not places(hidden) & found
+
+
+@pytest.mark.parametrize("level", ["pairs", "query", "white_box"])
+def test_levels_grant_what_they_say(level, victim, photos):
+    granted = grant(level, everything(victim, photos))
+    assert (granted.query is not None) == (level in ("query", "white_box"))
+    assert (granted.client is not None) == (level == "white_box")
+
+
+class Asker(Attack):
+    """Uses everything it has."""
+
+    kind, level = "floor", "white_box"
+
+    def fit(self, knowledge: Knowledge) -> "Asker":
+        assert knowledge.query is not None
+        index = torch.tensor([3, 1])
+        self.drawn = knowledge.draw(index)
+        self.queried = knowledge.query(knowledge.images[index])
+        self.predict = knowledge.predict
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        self.label = self.predict(z)
+        return torch.zeros(len(z), 3, 32, 32)
+
+
+def test_answers_pass_through_the_wall_unchanged(photos):
+    plain = Victim("small", "none", {}, (3, 32, 32), 10)
+    asker = Asker()
+    z = plain.release(photos.test.x[:20])
+    behind_wall(asker, everything(plain, photos), lambda: z, lambda: 0.0)
+    expected = plain.release(photos.aux.x[[3, 1]])
+    torch.testing.assert_close(asker.drawn, expected)
+    torch.testing.assert_close(asker.queried, expected)
+    assert torch.equal(asker.label, plain.predict(z))
+
+
+class Failing(Attack):
+    kind = "floor"
+
+    def __init__(self, fail: Callable[[], None]) -> None:
+        self.fail = fail
+
+    def fit(self, knowledge: Knowledge) -> "Failing":
+        self.fail()
+        return self
+
+    def reconstruct(self, z: Tensor) -> Tensor:
+        raise AssertionError("never reached")
+
+
+def test_errors_of_an_attack_come_out(victim, photos):
+    def fail() -> None:
+        raise AttackError("not today")
+
+    with pytest.raises(AttackError, match="not today"):
+        behind_wall(Failing(fail), everything(victim, photos), lambda: torch.zeros(1), lambda: 0.0)
+
+
+def test_the_thief_would_find_an_ordinary_leak(photos):
+    """The search itself works: a closure, a bound method, an attribute and a caller's frame."""
+    secret = photos.test.x
+    holder = nn.Module()
+    holder.register_buffer("kept", secret)
+    for leak in (lambda: secret, holder.forward, {"a": [holder]}, sys._getframe()):
+        assert places([secret]) <= places(tensors(leak))

@@ -1,0 +1,50 @@
+"""Small worlds for attacks: images, what a client releases of them, and what is granted."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attacks import ATTACKS, Knowledge
+from attacks.base import WhiteBox
+
+
+def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:
+    return Knowledge(
+        images=x,
+        draw=lambda index: release(x[index]),
+        predict=lambda z: (z.mean((1, 2, 3)) > 0.5).long(),
+        classes=classes,
+        query=release,
+        client=WhiteBox(release, lambda z: z, 0.0),
+    )
+
+
+def images(n: int, size: int = 8) -> Tensor:
+    """Correlated images inside (0, 1): a random low-frequency pattern."""
+    low = torch.rand(n, 3, 2, 2)
+    return torch.nn.functional.interpolate(low, (size, size), mode="bilinear") * 0.8 + 0.1
+
+
+def blurred(noise: float) -> Callable[[Tensor], Tensor]:
+    def release(x: Tensor) -> Tensor:
+        z = torch.nn.functional.avg_pool2d(x, 2)
+        return z + noise * torch.randn_like(z)
+
+    return release
+
+
+def error(attack, x: Tensor, release: Callable[[Tensor], Tensor]) -> float:
+    return float((attack.reconstruct(release(x)) - x).square().mean())
+
+
+QUICK = {"width": 8, "blocks": 1, "max_steps": 40, "batch_size": 16}
+SMALL = {
+    "decoder": QUICK,
+    "query_decoder": QUICK,
+    "averaging": QUICK | {"releases": 1},
+    "map": QUICK | {"steps": 5},
+    "reference_decoder": {"width": 8, "blocks": 1, "epochs": 2},
+}
+"""Options that make the trained attacks quick."""
+LEARNING = [name for name, attack in ATTACKS.items() if attack.kind != "floor"]
