@@ -1,5 +1,6 @@
 """Decoder inversion: a residual network trained to a plateau."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Annotated, Literal, Self
 
@@ -32,15 +33,18 @@ class Decoder(Attack):
     average, validated at the end of an epoch when at least 100 steps have passed. When their loss
     has not improved by ``min_gain`` within ``patience`` validations the learning rate falls by 4,
     and after ``decays`` falls the fit has converged. A fit that comes to the last quarter of its
-    budget spends it on a linear descent of the learning rate to zero.
+    budget spends it on a linear descent of the learning rate to zero. With several ``members``
+    the fit is repeated from other starting points and the reconstructions are averaged.
 
     Args:
         loss: ``mse``, or ``ssim_l1``: 1 - SSIM plus the mean absolute error.
         width, blocks: size of the trunk.
         hidden: units of a fully connected path beside the trunk, for maps that are not local; it
             wants many images. 0 leaves it out.
+        dropout: share of the trunk's inner activations that are dropped in training.
+        members: networks that are averaged.
         batch_size, lr: Adam's batch size and first learning rate.
-        max_steps: budget; a fit that reaches it has not converged.
+        max_steps: budget per member; a fit that reaches it has not converged.
         min_gain, patience, decays: see above.
         val_share: share of the attacker's images that watch the fit.
     """
@@ -54,6 +58,8 @@ class Decoder(Attack):
         width: Annotated[int, Ge(8)] = 64,
         blocks: Annotated[int, Ge(1)] = 3,
         hidden: Annotated[int, Ge(0)] = 0,
+        dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
+        members: Annotated[int, Ge(1)] = 1,
         batch_size: Annotated[int, Ge(1)] = 32,
         lr: Annotated[float, Gt(0)] = 1.5e-3,
         max_steps: Annotated[int, Ge(1)] = 20_000,
@@ -63,6 +69,7 @@ class Decoder(Attack):
         val_share: Annotated[float, Gt(0), Lt(1)] = 0.15,
     ) -> None:
         self.loss, self.width, self.blocks, self.hidden = loss, width, blocks, hidden
+        self.dropout, self.members = dropout, members
         self.batch_size, self.lr = batch_size, lr
         self.max_steps, self.min_gain = max_steps, min_gain
         self.patience, self.decays, self.val_share = patience, decays, val_share
@@ -73,20 +80,29 @@ class Decoder(Attack):
 
     def fit_parts(self, knowledge: Knowledge, fit: Tensor, val: Tensor) -> Self:
         """``fit`` where the attacker has dealt its images, by index, itself."""
+        self.nets_: list[Network] = []
+        self.history_: list[float] = []
+        self.converged_ = True
+        for _ in range(self.members):
+            self._fit_member(knowledge, fit, val)
+        return self
+
+    def _fit_member(self, knowledge: Knowledge, fit: Tensor, val: Tensor) -> None:
         loss_of = _ssim_l1 if self.loss == "ssim_l1" else mse_loss
         z_val, x_val = releases(knowledge, val, 2)
-        net = Network(*releases(knowledge, fit, 2), self.width, self.blocks, self.hidden)
+        pairs = releases(knowledge, fit, 2)
+        net = Network(*pairs, self.width, self.blocks, self.hidden, self.dropout)
         net.to(x_val.device).to(memory_format=torch.channels_last)
         average = deepcopy(net).eval()
 
         def validate() -> float:
-            return float(loss_of(predict(average, z_val), x_val))
+            return float(loss_of(predict([average], z_val), x_val))
 
         start = best = mark = validate()
-        self.net_, self.history_, self.converged_ = deepcopy(average), [best], False
+        kept, history = deepcopy(average), [best]
         marked_at = validated_at = steps = falls = 0
         optimiser = torch.optim.Adam(net.parameters(), self.lr, betas=(0.9, 0.99), fused=True)
-        while steps < self.max_steps and not self.converged_:
+        while steps < self.max_steps and falls <= self.decays:
             for batch in fit[torch.randperm(len(fit)).to(fit.device)].split(self.batch_size):
                 z, x = self.pairs(knowledge, batch)
                 loss = loss_of(net(z), x) / start
@@ -103,22 +119,23 @@ class Decoder(Attack):
             if steps - validated_at < BETWEEN and steps < self.max_steps:
                 continue
             error, validated_at = validate(), steps
-            self.history_.append(error)
+            history.append(error)
             if error < best:
-                best, self.net_ = error, deepcopy(average)
+                best, kept = error, deepcopy(average)
             if error < mark * (1 - self.min_gain):
-                mark, marked_at = error, len(self.history_)
-            if len(self.history_) - marked_at >= self.patience:
-                mark, marked_at, falls = best, len(self.history_), falls + 1
-                self.converged_ = falls > self.decays
-        return self
+                mark, marked_at = error, len(history)
+            if len(history) - marked_at >= self.patience:
+                mark, marked_at, falls = best, len(history), falls + 1
+        self.nets_.append(kept)
+        self.history_ += history
+        self.converged_ &= falls > self.decays
 
     def pairs(self, knowledge: Knowledge, index: Tensor) -> tuple[Tensor, Tensor]:
         """Releases (n, C', H', W') and images (n, C, H, W) of one step on images ``index``."""
         return knowledge.draw(index), knowledge.images[index]
 
     def reconstruct(self, z: Tensor) -> Tensor:
-        return predict(self.net_, z)
+        return predict(self.nets_, z)
 
 
 def _ssim_l1(guess: Tensor, x: Tensor) -> Tensor:
@@ -132,6 +149,7 @@ def _follow(average: nn.Module, net: nn.Module, decay: float) -> None:
 
 
 @torch.no_grad()
-def predict(net: nn.Module, z: Tensor) -> Tensor:
-    """Images (B, C, H, W) in [0, 1] that ``net`` makes of releases (B, C', H', W')."""
-    return torch.cat([net(part) for part in z.split(500)]).clamp(0, 1)
+def predict(nets: Sequence[nn.Module], z: Tensor) -> Tensor:
+    """Images (B, C, H, W) in [0, 1]: the mean of what ``nets`` make of releases z."""
+    parts = [sum(net(part) for net in nets) / len(nets) for part in z.split(500)]
+    return torch.cat(parts).clamp(0, 1)

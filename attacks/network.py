@@ -4,7 +4,7 @@ from math import prod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pixel_unshuffle, silu, unfold
+from torch.nn.functional import dropout, pixel_unshuffle, silu, unfold
 
 from attacks.base import AttackError
 
@@ -19,6 +19,7 @@ class Network(nn.Module):
         width, blocks: size of the residual trunk.
         hidden: units of a fully connected path beside the trunk's first layer, for what a
             neighbourhood does not show; 0 leaves it out.
+        dropped: share of the trunk's inner activations that dropout drops.
 
     Raises:
         AttackError: the features do not tile the image.
@@ -28,7 +29,9 @@ class Network(nn.Module):
     std: Tensor
     image: Tensor
 
-    def __init__(self, z: Tensor, x: Tensor, width: int, blocks: int, hidden: int) -> None:
+    def __init__(
+        self, z: Tensor, x: Tensor, width: int, blocks: int, hidden: int, dropped: float
+    ) -> None:
         super().__init__()
         channels, factor = z.shape[1], x.shape[2] // z.shape[2]
         if not factor or x.shape[2:] != (z.shape[2] * factor, z.shape[3] * factor):
@@ -46,7 +49,7 @@ class Network(nn.Module):
         self.stem = nn.Conv2d(channels, width, 3, padding=1)
         self.context = nn.Linear(width, width)
         self.wide = _Wide(z[0].numel(), hidden, (width, *z.shape[2:])) if hidden else None
-        self.trunk = nn.Sequential(*(_Residual(width) for _ in range(blocks)))
+        self.trunk = nn.Sequential(*(_Residual(width, dropped) for _ in range(blocks)))
         self.out = nn.Conv2d(width, pixels, 3, padding=1)
         self.shuffle = nn.PixelShuffle(factor)
         for parameter in (*self.context.parameters(), *self.out.parameters()):
@@ -81,13 +84,15 @@ class _Wide(nn.Module):
 
 
 class _Residual(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, dropped: float) -> None:
         super().__init__()
         self.first = nn.Conv2d(width, width, 3, padding=1)
         self.second = nn.Conv2d(width, width, 3, padding=1)
+        self.dropped = dropped
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.second(silu(self.first(silu(x))))
+        inner = dropout(silu(self.first(silu(x))), self.dropped, self.training)
+        return x + self.second(inner)
 
 
 def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:

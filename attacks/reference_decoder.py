@@ -67,7 +67,7 @@ class ReferenceDecoder(Attack):
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
-        return predict(self.net_, z)
+        return predict([self.net_], z)
 
 
 def reference_network(
