@@ -11,8 +11,9 @@ from attacks.decoder import Decoder
 
 
 class Averaging(Decoder):
-    """The client sends the same image several times and the attacker averages the releases: what
-    noise hides once, it hides less often. Then a ``Decoder`` for such averages.
+    """A ``Decoder`` for the average of several releases of the same image.
+
+    What noise hides once it hides less when it is drawn again and again.
 
     Args:
         releases: releases of each image, in training as under attack.

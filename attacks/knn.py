@@ -13,9 +13,10 @@ WIDENINGS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 
 
 class Knn(Attack):
-    """Nadaraya-Watson regression over the attacker's images: E[x | z~] under weights
-    exp(-|z~ - f(x_i)|^2 / 2 h^2), which is the posterior mean under the empirical prior when h is
-    the noise's standard deviation.
+    """The attacker's images, averaged with the likelihood of the release (Nadaraya-Watson).
+
+    E[x | z~] under weights exp(-|z~ - f(x_i)|^2 / 2 h^2), which is the posterior mean under the
+    empirical prior when h is the noise's standard deviation.
 
     f(x_i) is the mean of several releases and the noise is measured between them, so pairs are
     enough. The bandwidth h is chosen on the attacker's own validation images: the noise widened

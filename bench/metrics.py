@@ -8,6 +8,7 @@ from attacks import similarity
 def mse(x: Tensor, guess: Tensor) -> Tensor:
     """Mean squared error (N,) over all pixels and channels of (N, C, H, W) images in [0, 1].
 
+    >>> import torch
     >>> float(mse(torch.zeros(1, 3, 4, 4), torch.full((1, 3, 4, 4), 0.5)))
     0.25
     """
@@ -18,6 +19,7 @@ def mse(x: Tensor, guess: Tensor) -> Tensor:
 def psnr(x: Tensor, guess: Tensor) -> Tensor:
     """Peak signal-to-noise ratio (N,) in dB, 10 log10(1 / MSE); capped at 100 dB.
 
+    >>> import torch
     >>> float(psnr(torch.zeros(1, 3, 4, 4), torch.full((1, 3, 4, 4), 0.1)))
     20.0
     """

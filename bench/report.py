@@ -61,7 +61,7 @@ def write_report(folder: Path) -> None:
             written += figures.tradeoff(board, metric, folder)
         written += figures.reconstructions(board, folder)
         written += diagnostics.over_training(board, folder)
-        if any(row.component in ("none", "noise") for row in board.complete):
+        if strength.baselines(board):
             written += strength.over_seconds(board, folder)
         if any(row.component == "noise" and row.optimum for row in board.complete):
             written += strength.against_optimum(board, folder)

@@ -18,6 +18,12 @@ PANELS = 4
 """Rows that the cost of attacks is drawn for: the first undefended and noisy ones."""
 
 
+def baselines(board: Board) -> list[Row]:
+    """The undefended and the noisy rows that something better than a floor attacked."""
+    rows = [row for row in board.complete if row.component in ("none", "noise")]
+    return [row for row in rows if any(kind != "floor" for kind in row.kinds.values())]
+
+
 def write_costs(board: Board, path: Path) -> None:
     """Writes seconds per row: training, every attack (fit and reconstruction), all attacks."""
     attacks = list(dict.fromkeys(name for row in board.rows for name in row.seconds))
@@ -39,7 +45,7 @@ def write_costs(board: Board, path: Path) -> None:
 def over_seconds(board: Board, folder: Path) -> list[Path]:
     """MSE of every attack over the seconds it took, a panel per undefended or noisy row; the line
     is the best that can be had within a time. ``attack_cost.png`` and ``.svg``."""
-    rows = [row for row in board.complete if row.component in ("none", "noise")][:PANELS]
+    rows = baselines(board)[:PANELS]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5 * len(rows), 4.6), layout="constrained")
         for axes, row in zip(np.atleast_1d(figure.subplots(1, len(rows))), rows, strict=True):

@@ -34,7 +34,7 @@ def test_quick_covers_what_it_promises():
     assert all(len(values) >= 3 for name, values in strengths.items() if name != "none")
     assert {victim.config["seed"] for victim in quick.victims} == {0, 1}
     names = {attack.config["attack"]["name"] for attack in quick.attacks}
-    assert names == {"mean", "class_mean", "gmm", "decoder"}
+    assert names == {"mean", "class_mean", "gmm", "knn", "decoder"}
 
 
 def test_configurations_are_fully_resolved():

@@ -86,7 +86,6 @@ def test_a_thief_finds_only_what_was_granted(level, victim, photos):
         thief,
         grant(level, everything(victim, photos)),
         lambda: victim.release(test),
-        lambda: 0.0,
     )
     assert outcome.guess.shape == test.shape
     found = places(thief.loot)
@@ -129,7 +128,7 @@ def test_answers_pass_through_the_wall_unchanged(photos):
     plain = Victim("small", "none", {}, (3, 32, 32), 10)
     asker = Asker()
     z = plain.release(photos.test.x[:20])
-    behind_wall(asker, everything(plain, photos), lambda: z, lambda: 0.0)
+    behind_wall(asker, everything(plain, photos), lambda: z)
     expected = plain.release(photos.aux.x[[3, 1]])
     torch.testing.assert_close(asker.drawn, expected)
     torch.testing.assert_close(asker.queried, expected)
@@ -155,7 +154,7 @@ def test_errors_of_an_attack_come_out(victim, photos):
         raise AttackError("not today")
 
     with pytest.raises(AttackError, match="not today"):
-        behind_wall(Failing(fail), everything(victim, photos), lambda: torch.zeros(1), lambda: 0.0)
+        behind_wall(Failing(fail), everything(victim, photos), lambda: torch.zeros(1))
 
 
 def test_the_thief_would_find_an_ordinary_leak(photos):
