@@ -17,7 +17,7 @@ from datasets import DATASETS
 from defenses import DEFENSES
 
 SUITES = Path(__file__).parent / "suites"
-PROTOCOL = 1
+PROTOCOL = 2
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 

@@ -166,14 +166,43 @@ def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
     record = store.read(victim.key)
     store.write(record | {"source": "of another day"})
     assert "none, seed 0" in unfinished()
-    assert len(unfinished()) == 5  # and the four attacks on it
+    assert len(unfinished()) == 6  # and the five attacks on it
     store.write(record | {"checkpoint_sha256": "trained again"})
-    assert len(unfinished()) == 4
+    assert len(unfinished()) == 5
 
 
 def test_a_suite_of_floors_alone_still_reports(copy):
     done = bench("run", "smoke", "--out", copy, "--set", "attacks={mean={},class_mean={}}")
     assert done.returncode == 0, done.stderr
+
+
+def test_every_level_of_knowledge_through_the_command_line(copy):
+    """Query, white box and repeated releases, on the noise victims that are there already."""
+    quick = "width=8,blocks=1,max_steps=30"
+    attacks = (
+        f"attacks={{mean={{}},query_decoder={{{quick}}},map={{{quick},steps=3,tuning=8}},"
+        f"averaging={{{quick},releases=4}},gmm={{components=[2],by_class=true,draws=1}}}}"
+    )
+    one = ("--set", "defenses={none={},noise={strengths=[0.3]}}", "--set", attacks)
+    done = bench("run", "smoke", "--out", copy, *one)
+    assert done.returncode == 0, done.stderr
+    with (copy / "leaderboard.csv").open() as file:
+        rows = {row["defense"]: row for row in csv.DictReader(file)}
+    assert rows["noise"]["worst_attack"] != "averaging"
+    assert 0 < float(rows["noise"]["averaging_mse"]) < 1
+    assert 0 < float(rows["noise"]["bound_mse"]) < float(rows["noise"]["worst_mse"])
+    assert rows["none"]["bound_mse"] == ""
+    models = {}
+    for path in (copy / "records").glob("*.json"):
+        record = json.loads(path.read_text())
+        if record["parent"] and record["config"]["attack"]["label"] in attacks:
+            models[record["config"]["attack"]["label"]] = record["threat_model"]
+            assert record["curve"] == [] or record["curve"][-1] > 0
+    assert models["query_decoder"]["knowledge"] == "query"
+    assert models["map"]["knowledge"] == "white_box"
+    assert models["averaging"]["releases_per_image"] == 4
+    for name in ("attack_cost.png", "costs.csv"):
+        assert (copy / name).is_file()
 
 
 def test_a_failed_trial_is_recorded_shown_and_tried_again(copy):
