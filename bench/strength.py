@@ -3,12 +3,14 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from bench.figures import STYLE, line_style, save
 from bench.leaderboard import Board, Row
@@ -46,46 +48,50 @@ def over_seconds(board: Board, folder: Path) -> list[Path]:
     """MSE of every attack over the seconds it took, a panel per undefended or noisy row; the line
     is the best that can be had within a time. ``attack_cost.png`` and ``.svg``."""
     rows = baselines(board)[:PANELS]
+    names = [name for name in rows[0].attacks if rows[0].kinds[name] != "floor"]
+    names.sort(key=lambda name: rows[0].seconds[name])
+    number = {name: place for place, name in enumerate(names, start=1)}
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5 * len(rows), 4.6), layout="constrained")
+        figure = Figure(figsize=(1.8 + 4.2 * len(rows), 4.4), layout="constrained")
         for axes, row in zip(np.atleast_1d(figure.subplots(1, len(rows))), rows, strict=True):
-            _cost_panel(axes, row)
-        figure.suptitle(
-            f"{board.suite.name}: what more time buys an attack (lower is stronger)",
-            x=0.01,
-            ha="left",
-            fontsize=10,
-        )
+            _cost_panel(axes, row, number)
+        title = "what more time buys an attack (lower is stronger)"
+        figure.suptitle(f"{board.suite.name}: {title}", x=0.01, ha="left", fontsize=10)
+        handles = [
+            Line2D([], [], linestyle="", markersize=9, label=f"{place} {name}", **_mark(row, name))
+            for name, place in number.items()
+        ]
+        figure.legend(handles=handles, loc="outside right upper", alignment="left")
         return save(figure, folder / "attack_cost")
 
 
-def _cost_panel(axes: Axes, row: Row) -> None:
-    judged = [name for name in row.attacks if row.kinds[name] != "floor"]
-    judged.sort(key=lambda name: row.seconds[name])
-    single = [name for name in judged if name not in row.repeats]
-    error = {name: row.attacks[name]["mse"] for name in judged}
-    best = np.minimum.accumulate([error[name].mean for name in single])
-    seconds = [max(row.seconds[name], 0.01) for name in judged]
-    at = dict(zip(judged, seconds, strict=True))
+def _mark(row: Row, name: str) -> dict[str, Any]:
+    """Closed forms are orange and trained attacks blue; repeated releases are hollow."""
+    style = line_style(1 if row.kinds[name] == "closed_form" else 2)
+    face = "white" if name in row.repeats else style["color"]
+    return {"color": style["color"], "marker": style["marker"], "markerfacecolor": face}
+
+
+def _cost_panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
+    names = sorted(set(number) & set(row.attacks), key=lambda name: row.seconds[name])
+    at = {name: max(row.seconds[name], 0.01) for name in names}
+    single = [name for name in names if name not in row.repeats]
+    best = np.minimum.accumulate([row.attacks[name]["mse"].mean for name in single])
     axes.step([at[name] for name in single], best, where="post", color="#999999", linewidth=1)
-    for name in judged:
-        repeated = name in row.repeats
-        style = line_style(0 if repeated else {"closed_form": 1, "trained": 2}[row.kinds[name]])
-        axes.errorbar(
-            at[name],
-            error[name].mean,
-            yerr=np.abs(np.array([error[name].low, error[name].high]) - error[name].mean)[:, None],
-            color=style["color"],
-            marker=style["marker"],
-            markerfacecolor="white" if repeated else style["color"],
-            elinewidth=0.7,
-        )
-        place = (at[name], error[name].mean)
-        axes.annotate(name, place, (4, 4), textcoords="offset points", fontsize=7)
+    for name in names:
+        mean, low, high = row.attacks[name]["mse"]
+        bar = [[mean - low], [high - mean]]
+        mark = _mark(row, name)
+        axes.errorbar(at[name], mean, yerr=bar, **mark, markersize=9, elinewidth=0.6)
+        colour = mark["color"] if name in row.repeats else "white"
+        place: Any = {"ha": "center", "va": "center_baseline", "fontsize": 6, "zorder": 5}
+        axes.text(at[name], mean, str(number[name]), color=colour, **place)
     axes.set_xscale("log")
-    axes.set_xlim(right=max(seconds) * 4)
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("seconds to fit and reconstruct")
     axes.set_ylabel("MSE")
     axes.set_title(row.label, loc="left", fontsize=9)

@@ -205,6 +205,20 @@ def test_every_level_of_knowledge_through_the_command_line(copy):
         assert (copy / name).is_file()
 
 
+def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path):
+    small = ("--set", "dataset={use='gaussian',components=1,aux=2000,test=500,train=200}")
+    only = ("--set", "defenses={noise={strengths=[0.02,0.05]}}", "--set", "attacks={ridge={}}")
+    done = bench("run", "gaussian", "--out", tmp_path, *small, *only)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "optimum.png").is_file()
+    with (tmp_path / "leaderboard.csv").open() as file:
+        for row in csv.DictReader(file):
+            assert float(row["optimum_mse"]) == pytest.approx(float(row["worst_mse"]), rel=0.05)
+            assert float(row["optimum_mse"]) == pytest.approx(float(row["bound_mse"]), rel=0.05)
+            assert "bound_violated" not in row["flags"]
+            assert "no_control" in row["flags"]
+
+
 def test_a_failed_trial_is_recorded_shown_and_tried_again(copy):
     too_few = ("--set", "dataset.aux=10", "--set", "attacks.decoder.val_share=0.01")
     one = ("--set", "defenses={none={}}", "--set", "attacks={decoder={val_share=0.01}}")
