@@ -105,7 +105,7 @@ def test_every_output_is_there_and_nothing_half_written(run):
 
 def test_records_hold_their_whole_story(run):
     records = [json.loads(path.read_text()) for path in (run / "records").glob("*.json")]
-    assert len(records) == 7 * 5
+    assert len(records) == 7 * 6
     assert len({record["data_hash"] for record in records}) == 1
     for record in records:
         assert record["status"] == "ok"
