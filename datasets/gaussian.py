@@ -22,7 +22,7 @@ class Gaussian(Dataset):
     enters with a positive sign. Values lie so far inside [0, 1] that nothing is ever clamped.
 
     Args:
-        components: of the mixture, equally likely.
+        components: of the mixture; every part has as many images of one as of another.
         train, val, aux, test: images per part.
         seed: seed of the mixture and of the images.
     """
@@ -34,7 +34,7 @@ class Gaussian(Dataset):
         train: Annotated[int, Ge(10)] = 1000,
         val: Annotated[int, Ge(10)] = 100,
         aux: Annotated[int, Ge(10)] = 20_000,
-        test: Annotated[int, Ge(10)] = 2000,
+        test: Annotated[int, Ge(10)] = 5000,
         seed: Annotated[int, Ge(0)] = 0,
     ) -> None:
         self.components, self.seed = components, seed
@@ -67,7 +67,7 @@ def _fields(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def _draw(rng: np.random.Generator, means: np.ndarray, factors: np.ndarray, n: int) -> Part:
-    component = rng.integers(len(means), size=n)
+    component = rng.permutation(np.arange(n) % len(means))
     code = rng.standard_normal((n, 1, FACTORS))
     x = means[component] + (code @ factors[component])[:, 0]
     x += DETAIL * rng.standard_normal(x.shape)

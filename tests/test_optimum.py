@@ -13,7 +13,7 @@ NOISE = 0.02
 
 
 def excess(name: str, mixture: int, aux: int = 8000, noise: float = NOISE, **options) -> float:
-    """Error of an attack over the least possible one, on the same 2,000 test releases."""
+    """Error of an attack over the least possible one, on the same test releases."""
     split = Gaussian(components=mixture, aux=aux).load()
     victim = Victim("linear", "noise", {"noise": noise}, split.shape, 2)
     features = victim.encode(split.aux.x)
