@@ -106,7 +106,7 @@ def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, T
     """
     z = [finite(knowledge.draw(index))]
     for _ in range(draws - 1):
-        z.append(knowledge.draw(index))
+        z.append(finite(knowledge.draw(index)))
         if torch.equal(z[0], z[-1]):
             return z[0], knowledge.images[index]
     return torch.cat(z), knowledge.images[index].repeat(len(z), 1, 1, 1)

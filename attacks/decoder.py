@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from math import isfinite
 from typing import Annotated, Literal, Self
 
 import torch
@@ -33,7 +34,8 @@ class Decoder(Attack):
     average, validated at the end of an epoch when at least 100 steps have passed. When their loss
     has not improved by ``min_gain`` within ``patience`` validations the learning rate falls by 4,
     and after ``decays`` falls the fit has converged. A fit that comes to the last quarter of its
-    budget spends it on a linear descent of the learning rate to zero. With several ``members``
+    budget spends it on a linear descent of the learning rate to zero. One that diverges keeps the
+    best weights it had and has not converged. With several ``members``
     the fit is repeated from other starting points and the reconstructions are averaged.
 
     Args:
@@ -98,14 +100,15 @@ class Decoder(Attack):
         def validate() -> float:
             return float(loss_of(predict([average], z_val), x_val))
 
-        start = best = mark = validate()
+        best = mark = validate()
+        unit = max(best, 1e-12)
         kept, history = deepcopy(average), [best]
         marked_at = validated_at = steps = falls = 0
         optimiser = torch.optim.Adam(net.parameters(), self.lr, betas=(0.9, 0.99), fused=True)
         while steps < self.max_steps and falls <= self.decays:
             for batch in fit[torch.randperm(len(fit)).to(fit.device)].split(self.batch_size):
                 z, x = self.pairs(knowledge, batch)
-                loss = loss_of(net(z), x) / start
+                loss = loss_of(net(z), x) / unit
                 optimiser.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(net.parameters(), CLIP, foreach=True)
@@ -119,6 +122,8 @@ class Decoder(Attack):
             if steps - validated_at < BETWEEN and steps < self.max_steps:
                 continue
             error, validated_at = validate(), steps
+            if not isfinite(error):
+                break
             history.append(error)
             if error < best:
                 best, kept = error, deepcopy(average)

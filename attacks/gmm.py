@@ -177,8 +177,8 @@ def _statistics(
     z: Tensor, x: Tensor, scores: _Scores, label: Tensor, k: int, share: float
 ) -> _Statistics | None:
     """The moments of ``k`` components in every class of ``label`` (N,); one where a class has
-    fewer than 10 k independent samples (a ``share`` of its rows). None when a class has too few
-    even of these or when there is one component in all: that is ``Ridge``."""
+    fewer than 10 k independent samples (a ``share`` of its rows), none where it has one row. None
+    when there is one component in all: that is ``Ridge``."""
     joint = torch.cat([scores.z, scores.x], 1).cpu().numpy().astype(np.float64)
     components: list[_Component] = []
     for owner in label.unique().tolist():

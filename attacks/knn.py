@@ -66,8 +66,10 @@ class Knn(Attack):
 
 
 def _squares(z: Tensor, features: Tensor) -> Tensor:
-    """Squared distances (B, N) between releases (B, D) and features (N, D)."""
-    return torch.cdist(z, features).square()
+    """Squared distances (B, N) between releases (B, D) and features (N, D); centred, because
+    they are differences of squares."""
+    centre = features.mean(0)
+    return torch.cdist(z - centre, features - centre).square()
 
 
 def _mean(squares: Tensor, images: Tensor, bandwidth: float) -> Tensor:

@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from attacks.base import Attack, AttackError, Knowledge, releases
+from attacks.base import Attack, AttackError, Knowledge, finite, releases
 from attacks.decoder import predict
 
 
@@ -41,7 +41,9 @@ class ReferenceDecoder(Attack):
 
     def fit(self, knowledge: Knowledge) -> Self:
         x, everyone = knowledge.images, torch.arange(len(knowledge.images))
-        z = releases(knowledge, everyone[:1].to(x.device), 1)[0]
+        if len(x) < 2:
+            raise AttackError(f"reference_decoder: {len(x)} aux image is too few: give two or more")
+        z = releases(knowledge, everyone[:2].to(x.device), 1)[0]
         self.net_ = reference_network(z.shape[1:], x.shape[1:], self.width, self.blocks)
         self.net_.to(x.device).to(memory_format=torch.channels_last)
         optimiser = torch.optim.Adam(self.net_.parameters(), self.lr)
@@ -52,7 +54,7 @@ class ReferenceDecoder(Attack):
             for batch in everyone[torch.randperm(len(x))].to(x.device).split(self.batch_size):
                 if len(batch) < 2:  # batch normalisation needs two
                     continue
-                z = knowledge.draw(batch).contiguous(memory_format=torch.channels_last)
+                z = finite(knowledge.draw(batch)).contiguous(memory_format=torch.channels_last)
                 with torch.autocast(x.device.type, torch.bfloat16):
                     guess = self.net_(z)
                 loss = mse_loss(guess.float(), x[batch])
@@ -84,7 +86,7 @@ def reference_network(
     Raises:
         AttackError: they are not.
     """
-    doublings = (image[1] // features[1]).bit_length() - 1
+    doublings = max(image[1] // features[1], 1).bit_length() - 1
     if [size << doublings for size in features[1:]] != list(image[1:]):
         raise AttackError(
             f"reference_decoder: images of {tuple(image[1:])} pixels are no power of two times "

@@ -49,17 +49,20 @@ def van_trees(jacobian: Tensor, noise: float, covariance: Tensor) -> float:
 
 
 def lower_bound(victim: Victim, split: Split) -> Bound | None:
-    """The bound for a victim whose releases are features and Gaussian noise; None for others.
+    """The bound for a victim whose releases are features and Gaussian noise; None for others, and
+    for one whose training diverged.
 
     Assumptions. Where the prior is known (``split.prior``), u is the component of the mixture.
     For photographs u is everything but pixel noise: an image is some content, which the attacker
     may know perfectly, and Gaussian noise of at least the level that its finest diagonal detail
-    shows. That is cautious: it certifies far less than attacks leave. J is taken at the image
-    itself, exact for a linear encoder and otherwise to first order in the pixel noise. Jacobians
-    are dear: the share of the prior that is left comes from a few images, the prior from all.
+    shows. That certifies far less than attacks leave, and with few features per pixel it is hardly
+    more than that noise, whatever the defense adds. Fine texture counts as noise. J is taken at
+    the image itself, exact for a linear encoder and otherwise to first order in the pixel noise.
+    Jacobians are dear: the share of the prior that is left comes from a few images, the prior
+    from all.
     """
     noise, prior = victim.defense.noise, split.prior
-    if not noise:
+    if not noise or not victim.encode(split.test.x[:1]).isfinite().all():
         return None
     x = split.test.x
     if prior is None:
@@ -103,10 +106,11 @@ def optimum(victim: Victim, split: Split, released: Tensor) -> Tensor | None:
     of releases (N, C', H', W'); None unless the prior is known, the encoder linear and the
     defense Gaussian noise or nothing."""
     prior, defense = split.prior, victim.defense
-    if prior is None or (defense.randomized and not defense.noise):
-        return None
     x = split.test.x[:64]
-    jacobian, z = _jacobian(victim, x[0]).double(), victim.encode(x).flatten(1).double()
+    clean = victim.encode(x)
+    if prior is None or not (defense.noise or torch.equal(victim.protect(clean), clean)):
+        return None
+    jacobian, z = _jacobian(victim, x[0]).double(), clean.flatten(1).double()
     offset = z[0] - jacobian @ x[0].flatten().double()
     if not torch.allclose(x.flatten(1).double() @ jacobian.T + offset, z, atol=1e-5):
         return None

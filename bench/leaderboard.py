@@ -32,6 +32,8 @@ class Row:
     attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     """Attack to ``floor``, ``closed_form`` or ``trained``."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Attack to the knowledge it was granted."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Attack to the seconds of fit and reconstruction, mean over the seeds."""
     repeats: set[str] = field(default_factory=set)
@@ -148,6 +150,7 @@ def _row(
         }
         row.samples[attack] = scores["samples"][0]
         row.kinds[attack] = runs[0]["kind"]
+        row.levels[attack] = runs[0]["threat_model"]["knowledge"]
         times = [run["seconds"]["fit"] + run["seconds"]["reconstruct"] for run in runs]
         row.seconds[attack] = float(np.mean(times))
         if runs[0]["threat_model"]["releases_per_image"] > 1:
@@ -185,8 +188,11 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
     """Reasons to distrust or to qualify a row."""
     if row.missing:
         yield "incomplete"
-    if not all(run["converged"] for runs in attacks.values() for run in runs):
-        yield "not_converged"
+    trained = [name for name in attacks if row.kinds[name] == "trained"]
+    if trained:
+        strongest = min(trained, key=lambda name: row.attacks[name]["mse"].mean)
+        if not all(run["converged"] for run in attacks[strongest]):
+            yield "not_converged"
     if all("attack_failed" in run["flags"] for runs in attacks.values() for run in runs):
         yield "attack_failed"
     if row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6):

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -35,12 +36,17 @@ def options_of(component: type) -> type[BaseModel]:
 
 
 def source_of(component: type) -> str:
-    """A hash of the source of ``component`` and of its bases: edited code is other code."""
-    digest = hashlib.sha256()
-    for base in component.__mro__:
-        if base.__module__.split(".")[0] in ("attacks", "defenses"):
-            digest.update(inspect.getsource(sys.modules[base.__module__]).encode())
-    return digest.hexdigest()[:16]
+    """A hash of the source of ``component``, of its bases, and of what they import from attacks
+    and defenses: edited code is other code."""
+    modules = [base.__module__ for base in component.__mro__]
+    sources: dict[str, str] = {}
+    while modules:
+        name = modules.pop()
+        if name.split(".")[0] in ("attacks", "defenses") and name not in sources:
+            sources[name] = inspect.getsource(sys.modules[name])
+            modules += re.findall(r"^from ([a-z_.]+) import", sources[name], flags=re.MULTILINE)
+    content = "".join(sources[name] for name in sorted(sources))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:

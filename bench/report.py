@@ -5,7 +5,7 @@ from pathlib import Path
 from bench import diagnostics, figures, leaderboard, matched, strength, tables
 from bench.errors import BenchError
 from bench.store import Store, key_of, read_json, write_json
-from bench.suite import Suite, Trial
+from bench.suite import PROTOCOL, Suite, Trial
 
 
 def save_suite(suite: Suite, folder: Path) -> None:
@@ -29,6 +29,8 @@ def read_suite(folder: Path) -> Suite:
         raise BenchError(f"{folder} is no results folder: it has no suite.json; run a suite first")
     try:
         content = read_json(path)
+        if any(config["protocol"] != PROTOCOL for config in content["victims"]):
+            raise BenchError(f"{folder} was made by another version; run the suite again")
         victims = [Trial(key_of(config), config, None) for config in content["victims"]]
         attacks = []
         for victim in victims:
@@ -63,7 +65,7 @@ def write_report(folder: Path) -> None:
         written += diagnostics.over_training(board, folder)
         if strength.baselines(board):
             written += strength.over_seconds(board, folder)
-        if any(row.component == "noise" and row.optimum for row in board.complete):
+        if strength.solved(board):
             written += strength.against_optimum(board, folder)
         if any("surrogate" in row.history for row in board.complete):
             written += diagnostics.surrogates(board, folder)

@@ -26,6 +26,12 @@ def baselines(board: Board) -> list[Row]:
     return [row for row in rows if any(kind != "floor" for kind in row.kinds.values())]
 
 
+def solved(board: Board) -> list[Row]:
+    """The noisy rows whose best possible reconstruction is known."""
+    rows = [row for row in board.complete if row.component == "noise" and row.strength]
+    return [row for row in rows if row.optimum]
+
+
 def write_costs(board: Board, path: Path) -> None:
     """Writes seconds per row: training, every attack (fit and reconstruction), all attacks."""
     attacks = list(dict.fromkeys(name for row in board.rows for name in row.seconds))
@@ -36,7 +42,10 @@ def write_costs(board: Board, path: Path) -> None:
     for row in board.rows:
         total = sum(row.seconds.values())
         values = {name: f"{seconds:.2f}" for name, seconds in row.seconds.items()}
-        values |= {"defense": row.defense, "strength": f"{row.strength or 0:g}"}
+        values |= {
+            "defense": row.defense,
+            "strength": "" if row.strength is None else f"{row.strength:g}",
+        }
         values |= {"train": f"{row.train_seconds:.2f}", "attacks": f"{total:.2f}"}
         if row.train_seconds > 0:
             values["attacks_over_train"] = f"{total / row.train_seconds:.2f}"
@@ -100,7 +109,7 @@ def _cost_panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
 def against_optimum(board: Board, folder: Path) -> list[Path]:
     """In a world with a known answer: MSE of every attack over the noise, with the optimum and the
     lower bound, and the excess over the optimum; ``optimum.png`` and ``.svg``."""
-    rows = [row for row in board.complete if row.component == "noise" and row.optimum]
+    rows = solved(board)
     rows.sort(key=lambda row: row.strength or 0)
     noise = [row.strength or 0 for row in rows]
     least = np.array([row.optimum for row in rows])

@@ -17,6 +17,8 @@ from datasets import DATASETS
 from defenses import DEFENSES
 
 SUITES = Path(__file__).parent / "suites"
+RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
+"""Names of columns, and so not of attacks."""
 PROTOCOL = 2
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
@@ -136,8 +138,8 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
         for label, entry in file.defenses.items()
         for config in _sweep(label, entry, mistakes)
     ]
-    if "worst" in file.attacks:
-        mistakes.append("attacks.worst: this name is a column of the leaderboard; choose another")
+    for label in RESERVED & set(file.attacks):
+        mistakes.append(f"attacks.{label}: this name is a column of the tables; choose another")
     attacks = [
         {"label": label, **_component("attack", label, entry, ATTACKS, mistakes)}
         for label, entry in file.attacks.items()

@@ -25,6 +25,7 @@ def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
         "missing_trials": row.missing,
         **_columns("accuracy", row.accuracy),
         "worst_attack": row.worst_attack,
+        "worst_knowledge": row.levels.get(row.worst_attack),
     }
     judged = bool(row.worst_attack)
     for metric in METRICS:
@@ -71,7 +72,8 @@ def as_text(board: Board) -> str:
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
         if not row.accuracy or not row.worst_attack:
-            lines.append([row.defense, strength, f"{row.missing} trials missing", *[""] * 6])
+            why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
+            lines.append([row.defense, strength, why, *[""] * 6])
             continue
         bound = "" if row.bound is None else f"{row.bound:.1g}"
         cells = [_interval(row.accuracy, 3), bound, _interval(row.worst("mse"), 4)]

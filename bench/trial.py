@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 import time
+from copy import deepcopy
 from functools import lru_cache
 from importlib.metadata import version
 from math import isfinite
@@ -147,15 +148,15 @@ def _attack_victim(
 
     def release() -> Tensor:
         torch.manual_seed(seed_for("release", config["seed"]))  # the same for every attack
-        return finite(_repeated(victim, z_test, attack.releases))
+        return finite(_repeated(victim, z_test, attack.releases)).clone()
 
-    everything = Knowledge(
-        images=split.aux.x,
+    everything = Knowledge(  # copies: what an attack does to them touches no other trial
+        images=split.aux.x.clone(),
         draw=lambda index: victim.protect(z_aux[index]),
         predict=victim.predict,
         classes=split.classes,
         query=victim.release,
-        client=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
+        client=WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise),
     )
     torch.manual_seed(seed_for("attack", chosen["label"], config["seed"]))
     guess, fitting, rebuilding = behind_wall(attack, grant(attack.level, everything), release)
@@ -169,7 +170,7 @@ def _attack_victim(
         "metrics": metrics,
         "kind": attack.kind,
         "converged": attack.converged_,
-        "curve": [round(loss, 6) for loss in attack.history_],
+        "curve": [float(f"{loss:.6g}") if isfinite(loss) else None for loss in attack.history_],
         "flags": [flag for flag, raised in flags.items() if raised],
         "threat_model": {
             "knowledge": attack.level,

@@ -60,12 +60,19 @@ def behind_wall(attack: Attack, granted: Knowledge, release: Callable[[], Tensor
         predict=stand_ins["predict"],
         query=stand_ins.get("query"),
     )
-    started = time.perf_counter()
+    started = _now()
     _run(lambda: _fit(attack, shielded), requests, services)
-    fitted, z = time.perf_counter(), release()
+    fitted, z = _now(), release()
+    released = _now()
     guess = _run(lambda: _reconstruct(attack, z), requests, services)
     assert guess is not None
-    return Outcome(guess, fitted - started, time.perf_counter() - fitted)
+    return Outcome(guess, fitted - started, _now() - released)
+
+
+def _now() -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _fit(attack: Attack, knowledge: Knowledge) -> None:
@@ -102,19 +109,25 @@ def _run(
     Thread(target=run, daemon=True).start()
     while not isinstance(request := requests.get(), _Done):
         name, value, answers = request
-        answers.put(_call(partial(services[name], value)))
+        answers.put(_anonymous(_call(partial(services[name], value))))
     if request.error is not None:
         raise request.error
     return request.result
 
 
 def _call(work: Callable[[], Tensor | None]) -> _Done:
-    """The result or, without the frames that it came through, the error: it is raised again on
-    the other side."""
     try:
         return _Done(work(), None)
-    except BaseException as error:
-        return _Done(None, error.with_traceback(None))
+    except BaseException as error:  # it is raised again on the other side
+        return _Done(None, error)
+
+
+def _anonymous(done: _Done) -> _Done:
+    """An error without the frames that it came through and the errors behind it."""
+    if done.error is None:
+        return done
+    done.error.__context__ = done.error.__cause__ = None
+    return _Done(None, done.error.with_traceback(None))
 
 
 def grant(level: Level, everything: Knowledge) -> Knowledge:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from sklearn import linear_model
 from torch import Tensor
@@ -159,3 +160,18 @@ def test_a_class_without_components_gets_all_of_them():
     assert (r[0, owner == 1] == 0).all()
     assert (r[1, owner == 0] == 0).all()
     assert (r[2:, owner == 0].sum(1) + r[2:, owner == 1].sum(1) > 0.999).all()
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_neighbours_do_not_depend_on_the_scale_and_place_of_features(scale):
+    x = images(200)
+    errors = []
+    for a, b in ((1.0, 0.0), (scale, 0.5 * scale + 0.5)):
+
+        def release(x: Tensor, a: float = a, b: float = b) -> Tensor:
+            return b + a * blurred(0.0)(x)
+
+        torch.manual_seed(0)
+        attack = Knn().fit(world(x[:150], release))
+        errors.append(error(attack, x[150:], release))
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)

@@ -108,9 +108,19 @@ def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_wo
         assert (lower_bound(victim, photos) is None) == (defense == "none")
         assert optimum(victim, photos, victim.release(photos.test.x[:2])) is None
     split = Gaussian(aux=10, test=100).load()
+    rounded = Victim("linear", "none", {}, split.shape, 2)
+    rounded.defense.forward = lambda z: (40 * z).round() / 40  # type: ignore[method-assign]
+    assert optimum(rounded, split, rounded.release(split.test.x)) is None
     bent = Victim("linear", "noise", {}, split.shape, 2)
     bent.encoder.append(torch.nn.Sigmoid())  # no longer linear
     assert optimum(bent, split, bent.release(split.test.x)) is None
+
+
+def test_a_victim_that_diverged_has_no_bound(photos):
+    victim = Victim("small", "noise", {}, photos.shape, 10)
+    for parameter in victim.encoder.parameters():
+        parameter.data.fill_(torch.nan)
+    assert lower_bound(victim, photos) is None
 
 
 def test_the_bound_on_photographs_is_the_part_of_their_noise_that_is_not_seen(photos):

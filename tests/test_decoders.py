@@ -1,6 +1,7 @@
 """Trained attacks: what they start from, when they stop, what each adds."""
 
 from dataclasses import replace
+from math import isfinite
 
 import pytest
 import torch
@@ -132,3 +133,11 @@ def test_the_reference_network_has_the_published_size():
     assert network(torch.rand(2, 8, 8, 8)).shape == (2, 3, 32, 32)
     with pytest.raises(AttackError, match="no power of two"):
         reference_network(torch.Size((8, 8, 8)), torch.Size((3, 24, 24)), 8, 1)
+
+
+def test_a_fit_that_diverges_keeps_its_best_weights_and_has_not_converged():
+    x = images(60)
+    attack = Decoder(width=8, blocks=1, max_steps=400, lr=1e6).fit(world(x, blurred(0.1)))
+    assert not attack.converged_
+    assert all(isfinite(loss) for loss in attack.history_)
+    assert attack.reconstruct(blurred(0.1)(x)).isfinite().all()

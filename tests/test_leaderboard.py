@@ -63,7 +63,10 @@ def world(
                 "flags": ["attack_failed"] if fvu > 0.95 else [],
                 "metrics": {"mse": {"mean": error}},
                 "seconds": {"fit": 2.0, "reconstruct": 0.5},
-                "threat_model": {"releases_per_image": 4 if name == "averaging" else 1},
+                "threat_model": {
+                    "releases_per_image": 4 if name == "averaging" else 1,
+                    "knowledge": "pairs",
+                },
             }
             scores = {"mse": torch.full((10,), error), "ssim": torch.full((10,), similarity)}
             finish(store, record, scores | {"samples": images})
@@ -219,3 +222,8 @@ def test_costs_add_up(tmp_path):
         "attacks": "5.00",
         "attacks_over_train": "2.50",
     }
+
+
+def test_a_suite_of_repeats_alone_says_so(tmp_path):
+    board = world(tmp_path, {"averaging": (0.01, 0.5)})
+    assert "no attack on one release" in tables.as_text(board)

@@ -1,9 +1,12 @@
 """Every option of the CEM family changes something; the penalty's options change the penalty."""
 
+import inspect
+
 import pytest
 import torch
 
-from bench.options import options_of
+from attacks import ATTACKS
+from bench.options import options_of, source_of
 from defenses import DEFENSES
 from tests.fitted import make
 
@@ -84,3 +87,22 @@ def test_lam_steps_are_a_table_over_the_epochs():
         seen[defense.epoch] = defense.current_scale / 3
     expected = [0.02, 0.02, 0.1, 0.1, 0.5, 0.5, 1.0, 1.0]
     assert list(seen.values()) == pytest.approx(expected)
+
+
+def test_the_source_of_an_attack_holds_what_it_imports():
+    """A decoder lives in four files; an edit of any of them is an edit of the attack."""
+    opened = {name: set(imports(name)) for name in ("decoder", "gmm", "map")}
+    assert {"attacks.network", "attacks.similarity", "attacks.base"} <= opened["decoder"]
+    assert "attacks.ridge" in opened["gmm"]
+    assert "attacks.network" in opened["map"]
+    assert len({source_of(ATTACKS[name]) for name in ATTACKS}) == len(ATTACKS)
+
+
+def imports(name: str) -> list[str]:
+    """The modules that ``source_of`` reads for an attack."""
+    read = []
+    original = inspect.getsource
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "getsource", lambda m: read.append(m.__name__) or original(m))
+        source_of(ATTACKS[name])
+    return read

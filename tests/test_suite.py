@@ -88,6 +88,7 @@ def test_use_names_the_component_of_a_preset():
         ("seeds=[-1]", "seeds.0 = -1"),
         ("training.lr=inf", "training.lr = inf.*finite"),
         ("attacks.worst={use='gmm'}", "attacks.worst: this name is a column"),
+        ("attacks.bound={use='gmm'}", "attacks.bound: this name is a column"),
         ("defenses.noise.strengths=[1, 1.0]", "every strength once"),
         ("defenses.slot_attention.width=6", "multiple of 4"),
         ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),

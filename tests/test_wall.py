@@ -30,7 +30,7 @@ class Thief(Attack):
         try:
             knowledge.predict(torch.zeros(1, 2))  # a release of no possible shape
         except Exception as error:
-            self.loot += tensors(error, error.__traceback__)
+            self.loot += tensors(error, error.__traceback__, error.__context__, error.__cause__)
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
@@ -153,8 +153,9 @@ def test_errors_of_an_attack_come_out(victim, photos):
     def fail() -> None:
         raise AttackError("not today")
 
-    with pytest.raises(AttackError, match="not today"):
+    with pytest.raises(AttackError, match="not today") as caught:
         behind_wall(Failing(fail), everything(victim, photos), lambda: torch.zeros(1))
+    assert "fail" in [entry.name for entry in caught.traceback]  # the author sees where
 
 
 def test_the_thief_would_find_an_ordinary_leak(photos):

@@ -44,7 +44,7 @@ SMALL = {
     "query_decoder": QUICK,
     "averaging": QUICK | {"releases": 1},
     "map": QUICK | {"steps": 5},
-    "reference_decoder": {"width": 8, "blocks": 1, "epochs": 2},
+    "reference_decoder": {"width": 8, "blocks": 1, "epochs": 5},
 }
 """Options that make the trained attacks quick."""
 LEARNING = [name for name, attack in ATTACKS.items() if attack.kind != "floor"]
