@@ -81,7 +81,7 @@ def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> 
         ecolor=(*mpl.colors.to_rgb(style["color"]), 0.45),
     )
     doubtful = [bool(row.doubts) for row in rows]
-    hollow = {**style, "linestyle": "", "markerfacecolor": "white"}
+    hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
     axes.plot(x[0][doubtful], y[0][doubtful], **hollow, markersize=9 if len(rows) == 1 else 6)
     for row, accuracy, worst in zip(rows, x[0], y[0], strict=True):
         if row.strength is not None:

@@ -61,7 +61,9 @@ def over_seconds(board: Board, folder: Path) -> list[Path]:
     names.sort(key=lambda name: rows[0].seconds[name])
     number = {name: place for place, name in enumerate(names, start=1)}
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(1.8 + 4.2 * len(rows), 4.4), layout="constrained")
+        figure = Figure(
+            figsize=(1.8 + (4.2 if len(rows) < 3 else 3.2) * len(rows), 4.2), layout="constrained"
+        )
         for axes, row in zip(np.atleast_1d(figure.subplots(1, len(rows))), rows, strict=True):
             _cost_panel(axes, row, number)
         title = "what more time buys an attack (lower is stronger)"
@@ -98,9 +100,9 @@ def _cost_panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+        axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("seconds to fit and reconstruct")
     axes.set_ylabel("MSE")
     axes.set_title(row.label, loc="left", fontsize=9)
