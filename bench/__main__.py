@@ -2,11 +2,19 @@
 
 import argparse
 import os
+import shlex
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.errors import BenchError, unknown
+
+if TYPE_CHECKING:
+    from bench.execute import How
+
+ENGINES = ("local", "slurm", "ray")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the same command continues where it stopped", file=sys.stderr)
+        again = shlex.join(sys.argv[1:] if arguments is None else arguments)
+        print(f"\ninterrupted; to continue: python -m bench {again}", file=sys.stderr)
         return 130
     return code
 
@@ -36,15 +45,27 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     run.add_argument("suite", help="name of a built-in suite or path of a TOML file")
     run.add_argument("--out", type=Path, metavar="DIR", help="default: results/SUITE")
-    run.add_argument("--workers", type=int, metavar="N", help="processes; default: the cores")
+    run.add_argument("--dry-run", action="store_true", help="list the trials and stop")
     run.add_argument(
-        "--set",
+        "--only",
         action="append",
         default=[],
-        metavar="KEY=VALUE",
-        dest="settings",
-        help="override a value of the suite, e.g. training.epochs=5 or seeds=[0]",
+        metavar="FIELD=VALUE",
+        help="run only these, e.g. defense=noise; fields: defense, strength, attack, seed",
     )
+    run.add_argument("--limit", type=int, metavar="N", help="run at most N trials, then report")
+    rerun = commands.add_parser("rerun", help="continue whatever suite a folder holds")
+    rerun.set_defaults(command=_rerun)
+    rerun.add_argument("folder", type=Path, metavar="DIR")
+    rerun.add_argument("--failed", action="store_true", help="only the trials that failed")
+    trial = commands.add_parser("trial", help="run single trials, for a scheduler of your own")
+    trial.set_defaults(command=_trial)
+    trial.add_argument("keys", nargs="+", metavar="KEY", help="as `run --dry-run` lists them")
+    trial.add_argument("--out", type=Path, metavar="DIR", required=True, help="results folder")
+    trial.add_argument("--suite", help="where the keys are from; default: the folder's suite")
+    status = commands.add_parser("status", help="what is done, failed and missing, and why")
+    status.set_defaults(command=_status)
+    status.add_argument("folder", type=Path, metavar="DIR")
     report = commands.add_parser("report", help="write tables and figures of a results folder")
     report.set_defaults(command=_report)
     report.add_argument("folder", type=Path, metavar="DIR")
@@ -53,7 +74,33 @@ def _parser() -> argparse.ArgumentParser:
     fetch = commands.add_parser("fetch", help="download a data set")
     fetch.set_defaults(command=_fetch)
     fetch.add_argument("dataset")
-    for command in (run, fetch):
+    for command in (run, trial):
+        command.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            dest="settings",
+            help="override a value of the suite, e.g. training.epochs=5 or seeds=[0]",
+        )
+    for command in (run, rerun):
+        command.add_argument("--engine", choices=ENGINES, default="local", help="default: local")
+        command.add_argument(
+            "--workers", type=int, metavar="N", help="most trials at once; default: the cores"
+        )
+        command.add_argument(
+            "--resource",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            dest="resources",
+            help="what a trial needs: sbatch options for slurm, num_cpus, num_gpus, memory for ray",
+        )
+    for command in (run, rerun, trial):
+        command.add_argument(
+            "--time-limit", type=float, default=240, metavar="MINUTES", help="of a trial; 240"
+        )
+    for command in (run, rerun, trial, fetch):
         command.add_argument(
             "--data", type=Path, metavar="DIR", help="data folder; default: SMASHBENCH_DATA"
         )
@@ -66,30 +113,71 @@ def _data(choice: argparse.Namespace) -> Path | None:
 
 
 def _run(choice: argparse.Namespace) -> int:
-    from bench import engine, suite
-    from bench.report import save_suite, write_report
-    from datasets import DATASETS
+    from bench import suite
+    from bench.execute import execute, listing
 
     chosen = suite.load(choice.suite, choice.settings)
-    workers = _cores() if choice.workers is None else choice.workers
-    if workers < 1:
-        raise BenchError(f"--workers {workers}: should be at least 1")
-    folder: Path = (choice.out or Path("results") / chosen.name).resolve()
-    dataset = chosen.victims[0].config["dataset"]
-    DATASETS[dataset["name"]](**dataset["options"]).load(_data(choice))  # or a clear error, now
-    save_suite(chosen, folder)
-    failed = engine.run(chosen, folder, _data(choice), workers)
-    if failed:
-        print(f"{failed} trials failed: their records in {folder}/records say why")
-    write_report(folder)
-    return 1 if failed else 0
+    how = _how(choice, choice.out or Path("results") / chosen.name)
+    if choice.limit is not None and choice.limit < 1:
+        raise BenchError(f"--limit {choice.limit}: should be at least 1")
+    if choice.dry_run:
+        print(listing(chosen, how, only=choice.only, limit=choice.limit))
+        return 0
+    return execute(chosen, how, only=choice.only, limit=choice.limit)
 
 
-def _cores() -> int:
-    """Cores this process may use; macOS and Windows only tell how many there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _rerun(choice: argparse.Namespace) -> int:
+    from bench.execute import execute
+    from bench.report import read_suite
+
+    suite = read_suite(choice.folder, current=True)
+    return execute(suite, _how(choice, choice.folder), failed=choice.failed)
+
+
+def _how(choice: argparse.Namespace, folder: Path) -> "How":
+    from bench.execute import How
+
+    resources = {}
+    for text in choice.resources:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise BenchError(f"--resource {text!r}: write name=value, e.g. --resource mem=4G")
+        resources[name] = value
+    if choice.workers is not None and choice.workers < 1:
+        raise BenchError(f"--workers {choice.workers}: should be at least 1")
+    minutes = _minutes(choice)
+    return How(folder.resolve(), _data(choice), choice.engine, choice.workers, minutes, resources)
+
+
+def _minutes(choice: argparse.Namespace) -> float:
+    minutes: float = choice.time_limit
+    if not 0 < minutes < 1e6:
+        raise BenchError(f"--time-limit {minutes:g}: should be minutes, more than 0")
+    return minutes
+
+
+def _trial(choice: argparse.Namespace) -> int:
+    from bench import suite
+    from bench.execute import run_single
+    from bench.report import read_suite, save_suite
+
+    folder: Path = choice.out.resolve()
+    if choice.suite:
+        chosen = suite.load(choice.suite, choice.settings)
+        save_suite(chosen, folder)
+    elif choice.settings:
+        raise BenchError("--set needs --suite: without it, the folder's suite is meant as it is")
+    else:
+        chosen = read_suite(folder, current=True)
+    return run_single(chosen, choice.keys, folder, _data(choice), _minutes(choice))
+
+
+def _status(choice: argparse.Namespace) -> int:
+    from bench.execute import status
+    from bench.report import read_suite
+
+    print(status(read_suite(choice.folder), choice.folder))
+    return 0
 
 
 def _report(choice: argparse.Namespace) -> int:
@@ -140,4 +228,5 @@ def _fetch(choice: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be stopped is to be interrupted
     sys.exit(main())

@@ -35,6 +35,7 @@ def options_of(component: type) -> type[BaseModel]:
     return create_model(component.__name__, __config__=config, **fields)
 
 
+@cache
 def source_of(component: type) -> str:
     """A hash of the source of ``component``, of its bases, and of what they import from attacks
     and defenses: edited code is other code."""

@@ -1,11 +1,19 @@
 """Tables and figures of a results folder: pure functions of its records."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from attacks import ATTACKS
 from bench import diagnostics, figures, leaderboard, matched, strength, tables
 from bench.errors import BenchError
+from bench.options import resolve
 from bench.store import Store, key_of, read_json, write_json
 from bench.suite import PROTOCOL, Suite, Trial
+from datasets import DATASETS
+from defenses import DEFENSES
 
 
 def save_suite(suite: Suite, folder: Path) -> None:
@@ -18,18 +26,25 @@ def save_suite(suite: Suite, folder: Path) -> None:
     write_json(folder / "suite.json", content | {"victims": victims, "attacks": attacks})
 
 
-def read_suite(folder: Path) -> Suite:
+def read_suite(folder: Path, *, current: bool = False) -> Suite:
     """The suite of a results folder.
 
+    Args:
+        folder: the results folder.
+        current: the options of its defenses and attacks must be those of the present code, so
+            that its trials can be run.
+
     Raises:
-        BenchError: not a results folder.
+        BenchError: not a results folder, or one of another version.
     """
     path = folder / "suite.json"
     if not path.is_file():
         raise BenchError(f"{folder} is no results folder: it has no suite.json; run a suite first")
     try:
         content = read_json(path)
-        if any(config["protocol"] != PROTOCOL for config in content["victims"]):
+        if any(config["protocol"] != PROTOCOL for config in content["victims"]) or (
+            current and not _is_current(content)
+        ):
             raise BenchError(f"{folder} was made by another version; run the suite again")
         victims = [Trial(key_of(config), config, None) for config in content["victims"]]
         attacks = []
@@ -40,6 +55,20 @@ def read_suite(folder: Path) -> Suite:
         return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
     except (KeyError, TypeError):
         raise BenchError(f"{path} is altered; run the suite again") from None
+
+
+def _is_current(content: dict[str, Any]) -> bool:
+    components: list[tuple[dict[str, Any], Mapping[str, type]]]
+    components = [(config["defense"], DEFENSES) for config in content["victims"]]
+    components += [(config["dataset"], DATASETS) for config in content["victims"][:1]]
+    components += [(config, ATTACKS) for config in content["attacks"]]
+    try:
+        return all(
+            resolve(table[entry["name"]], entry["options"]) == entry["options"]
+            for entry, table in components
+        )
+    except (KeyError, ValidationError):
+        return False
 
 
 def write_report(folder: Path) -> None:

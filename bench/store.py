@@ -1,23 +1,44 @@
 """The store of a run: one JSON record per finished trial, written whole or not at all.
 
 A results folder holds ``suite.json`` (the resolved suite), ``records/KEY.json`` with
-``records/KEY.safetensors`` (per-image scores and sample images), and ``victims/KEY.safetensors``.
+``records/KEY.safetensors`` (per-image scores and sample images), ``victims/KEY.safetensors`` and
+``logs/KEY.log``; ``locks/`` while something runs, and ``set_aside/`` when something was damaged.
 """
 
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from safetensors.numpy import load
 
 from bench.errors import BenchError
 
 Record = dict[str, Any]
+SEAL = b',\n "sha256": "'
+"""What separates the text of a record from the SHA-256 of that text, its last field."""
+STALE = 3600
+"""Seconds after which a half-written file that belongs to no trial is an interrupted run's."""
+
+
+class DamagedError(BenchError):
+    """A file of the store is missing, truncated or altered.
+
+    Args:
+        path: the file.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}; run the suite again to redo it")
+        self.path, self.reason = path, reason
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -40,7 +61,8 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        prefix = f".{path.name}."
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
@@ -50,30 +72,29 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise BenchError(f"cannot write {path} ({reason}); choose another --out") from None
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> BenchError:
+    """What to say when ``path`` cannot be written."""
+    reason = error.strerror or str(error)
+    hint = "make room or choose another --out; what is finished is kept"
+    return BenchError(f"cannot write {path} ({reason}); {hint}")
 
 
 def read_checked(path: Path, sha256: str) -> bytes:
     """Reads a file whose content must have this SHA-256.
 
     Raises:
-        BenchError: the file is missing, truncated or altered.
+        DamagedError: the file is missing, truncated or altered.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        reason = error.strerror
-    else:
-        if hashlib.sha256(content).hexdigest() == sha256:
-            return content
-        reason = "truncated or altered"
-    raise BenchError(f"{path}: {reason}; delete {record_of(path)} and run again to redo it")
-
-
-def record_of(path: Path) -> Path:
-    """The record that a checkpoint belongs to."""
-    return path.parent.parent / "records" / f"{path.stem}.json"
+        raise DamagedError(path, error.strerror or str(error)) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedError(path, "truncated or altered")
+    return content
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -84,14 +105,14 @@ def read_json(path: Path) -> Any:
     """Reads a JSON file of the store.
 
     Raises:
-        BenchError: the file is missing, truncated or altered.
+        DamagedError: the file is missing, truncated or altered.
     """
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise BenchError(f"cannot read {path} ({error.strerror})") from None
+        raise DamagedError(path, error.strerror or str(error)) from None
     except ValueError:
-        raise BenchError(f"{path} is truncated or altered; delete it and run again") from None
+        raise DamagedError(path, "truncated or altered") from None
 
 
 class Store:
@@ -109,27 +130,107 @@ class Store:
     def victim_path(self, key: str) -> Path:
         return self.folder / "victims" / f"{key}.safetensors"
 
+    def log_path(self, key: str) -> Path:
+        return self.folder / "logs" / f"{key}.log"
+
     def get(self, key: str) -> Record | None:
         """The record of a trial that is finished, with success; else None."""
-        if not self.record_path(key).exists():
-            return None
         record = self.read(key)
-        return record if record.get("status") == "ok" else None
+        return record if record and record.get("status") == "ok" else None
 
-    def read(self, key: str) -> Record:
-        record: Record = read_json(self.record_path(key))
-        if not isinstance(record, dict) or key_of(record.get("config", {})) != key:
-            path = self.record_path(key)
-            raise BenchError(f"{path} does not belong to its name; delete it and run again")
+    def need(self, key: str) -> Record:
+        """The record of a trial that is finished, with success.
+
+        Raises:
+            DamagedError: it is not.
+        """
+        if (record := self.get(key)) is None:
+            raise DamagedError(self.record_path(key), "not there, or not a success")
+        return record
+
+    def read(self, key: str) -> Record | None:
+        """The record of a trial, of whatever status; None where there is none.
+
+        Raises:
+            DamagedError: it is truncated or altered, or another trial's.
+        """
+        path = self.record_path(key)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedError(path, error.strerror or str(error)) from None
+        text = content[: content.rfind(SEAL)]
+        if content != _sealed(text):
+            raise DamagedError(path, "truncated or altered")
+        record: Record = json.loads(text + b"}")
+        if record["key"] != key or key_of(record["config"]) != key:
+            raise DamagedError(path, "does not belong to its name")
         return record
 
     def arrays(self, record: Record) -> dict[str, np.ndarray]:
         """Per-image scores and sample images of a finished trial.
 
         Raises:
-            BenchError: the file is missing, truncated or altered.
+            DamagedError: the file is missing, truncated or altered.
         """
         return load(read_checked(self.arrays_path(record["key"]), record["arrays_sha256"]))
 
     def write(self, record: Record) -> None:
-        write_json(self.record_path(record["key"]), record)
+        """Writes a record, sealed with the hash of its text."""
+        text = json.dumps(record, indent=1, allow_nan=False).removesuffix("\n}")
+        write_whole(self.record_path(record["key"]), _sealed(text.encode()))
+
+    def set_aside(self, path: Path) -> None:
+        """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
+        aside = self.folder / "set_aside" / path.name
+        try:
+            aside.parent.mkdir(exist_ok=True)
+            os.replace(path, aside)
+        except FileNotFoundError:
+            pass  # gone already
+        except OSError as error:
+            raise unwritable(aside, error) from None
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        """True while this process alone works on a trial, False where another one does.
+
+        A lock of the operating system, so that it ends with the process however that ends.
+        """
+        path = self.folder / "locks" / key
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path)
+            lock.acquire(blocking=False)
+        except Timeout:
+            yield False
+            return
+        except OSError as error:
+            raise unwritable(path, error) from None
+        try:
+            yield True
+        finally:
+            with suppress(OSError):
+                path.unlink()  # before the release: whoever comes next finds the record
+            lock.release()
+
+    def claimed(self, key: str) -> bool:
+        """Whether another process works on a trial now."""
+        if not (self.folder / "locks" / key).exists():
+            return False
+        with self.claim(key) as free:
+            return not free
+
+    def sweep(self) -> None:
+        """Deletes what interrupted processes left half-written."""
+        for part in [*self.folder.glob(".*.part"), *self.folder.glob("[rv]*/.*.part")]:
+            with suppress(FileNotFoundError):
+                old = time.time() - part.stat().st_mtime > STALE
+                if old or (part.parent != self.folder and not self.claimed(part.name[1:17])):
+                    part.unlink()
+
+
+def _sealed(text: bytes) -> bytes:
+    return text + SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'

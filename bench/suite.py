@@ -33,9 +33,8 @@ class Trial(NamedTuple):
     @property
     def source(self) -> str:
         """A hash of the code of the defense or attack that this trial is about."""
-        if self.parent:
-            return source_of(ATTACKS[self.config["attack"]["name"]])
-        return source_of(DEFENSES[self.config["defense"]["name"]])
+        table: Mapping[str, type] = ATTACKS if self.parent else DEFENSES
+        return source_of(table[self.config["attack" if self.parent else "defense"]["name"]])
 
     @property
     def label(self) -> str:

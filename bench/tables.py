@@ -40,7 +40,6 @@ def _values(row: Row, attacks: list[str]) -> dict[str, Any]:
         "payload": row.payload or None,
         "client_parameters": row.client_parameters or None,
         **{name: float(row.history[name][-1]) if name in row.history else None for name in LAST},
-        "train_seconds": round(row.train_seconds, 1),
     }
 
 

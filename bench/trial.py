@@ -141,7 +141,7 @@ def _attack_victim(
     trial: Trial, split: Split, store: Store
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
-    parent = store.read(str(trial.parent))
+    parent = store.need(str(trial.parent))
     checkpoint = parent["checkpoint_sha256"]
     victim, z_aux, z_test = _stored_victim(str(trial.parent), checkpoint, store.folder, split)
     attack = ATTACKS[chosen["name"]](**chosen["options"])
@@ -198,7 +198,7 @@ def _stored_victim(
 ) -> tuple[Victim, Tensor, Tensor]:
     """A trained victim and its clean features of aux and test; the attacks on it share them."""
     store = Store(folder)
-    victim = build_victim(store.read(key)["config"], split)
+    victim = build_victim(store.need(key)["config"], split)
     victim.restore(store.victim_path(key), checkpoint)
     victim.requires_grad_(False)
     return victim, victim.encode(split.aux.x), victim.encode(split.test.x)

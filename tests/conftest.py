@@ -1,11 +1,15 @@
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
+from bench.__main__ import main
 from datasets import Split
 from datasets.photos import Photos
+from tests.commands import bench
 
 torch.set_num_threads(1)
 
@@ -26,3 +30,46 @@ def data_root() -> Path:
     if not folder:
         pytest.skip("SMASHBENCH_DATA is not set: no CIFAR-10 to test on")
     return Path(folder)
+
+
+@pytest.fixture
+def here(capsys, monkeypatch):
+    """Runs a command in this process, which saves the seconds of its start."""
+    monkeypatch.delenv("SMASHBENCH_DATA", raising=False)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        code = main([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(here):
+    """Runs a command that must end with exit code 2 and one message, without a traceback."""
+
+    def check(arguments: list[object], *words: str) -> None:
+        done = here(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ")
+        assert "Traceback" not in done.stderr
+        for word in words:
+            assert word in done.stderr
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Path:
+    """A finished run. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("results") / "smoke"
+    done = bench("run", "smoke", "--out", folder, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert "slot_attention" in done.stdout
+    assert "leaderboard.csv" in done.stdout
+    return folder
+
+
+@pytest.fixture
+def copy(run, tmp_path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "copy"))

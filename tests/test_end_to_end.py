@@ -1,21 +1,18 @@
-"""The `smoke` suite through the command line, and what a person would do wrong."""
+"""The `smoke` suite through the command line."""
 
 import csv
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
 
-from bench import engine, suite
-from bench.__main__ import main
+from bench import suite
+from bench.plan import survey
 from bench.store import Store
+from tests.commands import bench
+from tests.survivors import same_as_uninterrupted
 
-ROOT = Path(__file__).parent.parent
 OUTPUTS = (
     "leaderboard.csv",
     "tradeoff_mse.png",
@@ -24,49 +21,6 @@ OUTPUTS = (
     "tradeoff_ssim.svg",
     "reconstructions.png",
 )
-
-
-def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *map(str, arguments)],
-        cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if k != "SMASHBENCH_DATA"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture
-def refused(capsys, monkeypatch):
-    """Runs a command that must end with exit code 2 and one message, without a traceback."""
-    monkeypatch.delenv("SMASHBENCH_DATA", raising=False)
-
-    def check(arguments: list[object], *words: str) -> None:
-        assert main([str(argument) for argument in arguments]) == 2
-        message = capsys.readouterr().err
-        assert message.startswith("error: ")
-        assert "Traceback" not in message
-        for word in words:
-            assert word in message
-
-    return check
-
-
-@pytest.fixture(scope="session")
-def run(tmp_path_factory) -> Path:
-    """A finished run. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("results") / "smoke"
-    done = bench("run", "smoke", "--out", folder, "--workers", 2)
-    assert done.returncode == 0, done.stderr
-    assert "slot_attention" in done.stdout
-    assert "leaderboard.csv" in done.stdout
-    return folder
-
-
-@pytest.fixture
-def copy(run, tmp_path) -> Path:
-    return Path(shutil.copytree(run, tmp_path / "copy"))
 
 
 def rows(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -125,41 +79,21 @@ def test_records_hold_their_whole_story(run):
             assert record["threat_model"]["knowledge"] == "pairs"
 
 
-def test_report_is_a_pure_function_of_the_records(copy):
+def test_report_is_a_pure_function_of_the_records(copy, here):
     before = {name: (copy / name).read_bytes() for name in OUTPUTS}
     for name in OUTPUTS:
         (copy / name).unlink()
-    assert bench("report", copy).returncode == 0
+    assert here("report", copy).returncode == 0
     for name in OUTPUTS:
         assert (copy / name).read_bytes() == before[name], name
-
-
-def test_a_second_run_repeats_nothing_and_a_lost_trial_alone_is_redone(copy):
-    times = {path: path.stat().st_mtime_ns for path in (copy / "records").iterdir()}
-    before = (copy / "leaderboard.csv").read_text()
-    lost = next(
-        path
-        for path in (copy / "records").glob("*.json")
-        if json.loads(path.read_text())["config"].get("attack", {}).get("label") == "gmm"
-    )
-    old = json.loads(lost.read_text())
-    lost.unlink()
-    assert bench("run", "smoke", "--out", copy, "--workers", 1).returncode == 0
-    redone = {p for p in (copy / "records").iterdir() if times.get(p) != p.stat().st_mtime_ns}
-    assert redone == {lost, lost.with_suffix(".safetensors")}
-    new = json.loads(lost.read_text())
-    for name in ("seconds", "machine"):
-        old.pop(name), new.pop(name)
-    assert new == old  # the same numbers, to the last digit
-    assert (copy / "leaderboard.csv").read_text() == before
 
 
 def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
     store, loaded = Store(copy), suite.load("smoke")
 
     def unfinished() -> set[str]:
-        done = engine.finished(loaded, store)
-        return {trial.label for trial in loaded.trials if trial.key not in done}
+        standings = survey(loaded, store)
+        return {trial.label for trial in loaded.trials if standings[trial.key].state != "done"}
 
     assert unfinished() == set()
     victim = next(v for v in loaded.victims if v.config["defense"]["name"] == "none")
@@ -171,12 +105,12 @@ def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
     assert len(unfinished()) == 5
 
 
-def test_a_suite_of_floors_alone_still_reports(copy):
-    done = bench("run", "smoke", "--out", copy, "--set", "attacks={mean={},class_mean={}}")
+def test_a_suite_of_floors_alone_still_reports(copy, here):
+    done = here("run", "smoke", "--out", copy, "--set", "attacks={mean={},class_mean={}}")
     assert done.returncode == 0, done.stderr
 
 
-def test_every_level_of_knowledge_through_the_command_line(copy):
+def test_every_level_of_knowledge_through_the_command_line(copy, here):
     """Query, white box and repeated releases, on the noise victims that are there already."""
     quick = "width=8,blocks=1,max_steps=30"
     attacks = (
@@ -184,7 +118,7 @@ def test_every_level_of_knowledge_through_the_command_line(copy):
         f"averaging={{{quick},releases=4}},gmm={{components=[2],by_class=true,draws=1}}}}"
     )
     one = ("--set", "defenses={none={},noise={strengths=[0.3]}}", "--set", attacks)
-    done = bench("run", "smoke", "--out", copy, *one)
+    done = here("run", "smoke", "--out", copy, *one)
     assert done.returncode == 0, done.stderr
     with (copy / "leaderboard.csv").open() as file:
         rows = {row["defense"]: row for row in csv.DictReader(file)}
@@ -205,10 +139,10 @@ def test_every_level_of_knowledge_through_the_command_line(copy):
         assert (copy / name).is_file()
 
 
-def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path):
+def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path, here):
     small = ("--set", "dataset={use='gaussian',components=1,aux=2000,test=500,train=200}")
     only = ("--set", "defenses={noise={strengths=[0.02,0.05]}}", "--set", "attacks={ridge={}}")
-    done = bench("run", "gaussian", "--out", tmp_path, *small, *only)
+    done = here("run", "gaussian", "--out", tmp_path, *small, *only)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "optimum.png").is_file()
     with (tmp_path / "leaderboard.csv").open() as file:
@@ -219,104 +153,26 @@ def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path):
             assert "no_control" in row["flags"]
 
 
-def test_a_failed_trial_is_recorded_shown_and_tried_again(copy):
-    too_few = ("--set", "dataset.aux=10", "--set", "attacks.decoder.val_share=0.01")
-    one = ("--set", "defenses={none={}}", "--set", "attacks={decoder={val_share=0.01}}")
-    for _ in range(2):
-        done = bench("run", "smoke", "--out", copy, "--workers", 1, *one, *too_few)
-        assert done.returncode == 1, done.stderr
-        assert "1 trials failed" in done.stdout
-        assert "1 trials missing" in done.stdout
-    failed = [json.loads(path.read_text()) for path in (copy / "records").glob("*.json")]
-    failed = [record for record in failed if record["status"] == "failed"]
-    assert len(failed) == 1
-    assert "too few to hold out" in failed[0]["error"]
-
-
-def test_a_damaged_checkpoint_or_record_is_refused(copy, refused):
-    victim = next((copy / "victims").iterdir())
-    for path in (copy / "records").glob("*.json"):
-        if json.loads(path.read_text())["parent"] == victim.stem:
-            path.unlink()
-    content = victim.read_bytes()
-    victim.write_bytes(content[: len(content) // 2])
-    refused(["run", "smoke", "--out", copy], victim.name, "truncated or altered", "delete")
-    victim.write_bytes(content)
-    record = copy / "records" / f"{victim.stem}.json"
-    record.write_text(record.read_text()[:50])
-    refused(["run", "smoke", "--out", copy], record.name, "truncated or altered")
-    refused(["report", copy], record.name)
-
-
-def test_a_report_on_nothing_is_refused_and_overwrites_nothing(copy, refused):
-    before = (copy / "leaderboard.csv").read_bytes()
-    shutil.rmtree(copy / "records")
-    refused(["report", copy], "no finished trial")
-    assert (copy / "leaderboard.csv").read_bytes() == before
-
-
-def test_damaged_scores_are_refused(copy, refused):
-    arrays = next((copy / "records").glob("*.safetensors"))
-    content = bytearray(arrays.read_bytes())
-    content[-1] ^= 1
-    arrays.write_bytes(content)
-    refused(["report", copy], arrays.name, "truncated or altered", "delete")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["run", "smok"], ["unknown suite 'smok'; did you mean 'smoke'"]),
-        (["run", "smoke", "--set", "defenses.nois={}"], ["did you mean 'noise'"]),
-        (["run", "smoke", "--workers", "0"], ["--workers 0"]),
-        (["run", "cifar10"], ["needs a data folder", "--data", "fetch cifar10"]),
-        (["run", "cifar10", "--data", "/nowhere"], ["/nowhere", "fetch cifar10"]),
-        (["run", "smoke", "--set", "dataset.train=11"], ["multiples of ten"]),
-        (["report", "/nowhere"], ["no results folder"]),
-        (["fetch", "cifar"], ["unknown dataset 'cifar'; did you mean 'cifar10'"]),
-        (["fetch", "cifar10"], ["--data DIR"]),
-    ],
-)
-def test_bad_input_is_one_clear_error(arguments, words, tmp_path, refused):
-    out = ["--out", tmp_path / "out"] if arguments[0] == "run" else []
-    refused([*arguments, *out], *words)
+def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
+    listed = here("run", "smoke", "--dry-run", "--only", "defense=none", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_an_unwritable_output_is_one_clear_error(tmp_path, refused):
-    (tmp_path / "file").write_text("in the way")
-    refused(["run", "smoke", "--out", tmp_path / "file" / "out"], "cannot write", "--out")
-
-
-def test_the_process_ends_with_the_exit_code_and_no_traceback():
-    done = bench("run", "smok")
-    assert done.returncode == 2
-    assert (
-        done.stderr
-        == "error: unknown suite 'smok'; did you mean 'smoke'? (or give the path of a TOML file)\n"
-    )
-
-
-def test_list_shows_every_component_with_a_line():
-    done = bench("list")
+    keys = {line[33:].strip(): line[:16] for line in listed.stdout.splitlines()[:-1]}
+    keys = {label.split("  ")[-1].strip(): key for label, key in keys.items()}
+    victim, gmm = keys["none, seed 0"], keys["gmm on none, seed 0"]
+    assert "42 trials, 0 done, 6 to run: not known yet" in listed.stdout
+    place = ("--out", tmp_path, "--suite", "smoke")
+    refused(["trial", gmm, *place], f"victim {victim} must be trained before")
+    refused(["trial", gmm[:-1], *place], "unknown trial", f"did you mean '{gmm}'")
+    done = here("trial", gmm, victim, *place)
     assert done.returncode == 0
-    for word in ("kmeans_cem", "decoder", "photos", "vgg11", "quick", "K-means CEM"):
-        assert word in done.stdout
-    assert max(map(len, done.stdout.splitlines())) < 200
-
-
-def test_make_help_lists_every_target():
-    text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    makefile = (ROOT / "Makefile").read_text()
-    phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY"))
-    for target in phony.split()[1:]:
-        assert f"  {target}" in text.stdout
+    assert done.stdout == "done: none, seed 0\ndone: gmm on none, seed 0\n"
+    same_as_uninterrupted(tmp_path, run)
+    assert "2 done, 40 missing" in here("status", tmp_path).stdout
+    listed = here("run", "smoke", "--dry-run", "--out", tmp_path, "--limit", 3)
+    assert "42 trials, 2 done, 3 to run: about" in listed.stdout
 
 
 @pytest.mark.slow
-def test_the_numbers_do_not_depend_on_the_number_of_workers(run, tmp_path):
+def test_the_leaderboard_does_not_depend_on_the_number_of_workers(run, tmp_path):
     assert bench("run", "smoke", "--out", tmp_path, "--workers", 1).returncode == 0
-    ours, theirs = rows(tmp_path), rows(run)
-    for name, row in ours.items():
-        for column in row.keys() - {"train_seconds"}:
-            assert row[column] == theirs[name][column], (name, column)
+    assert (tmp_path / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()

@@ -104,5 +104,5 @@ def imports(name: str) -> list[str]:
     original = inspect.getsource
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspect, "getsource", lambda m: read.append(m.__name__) or original(m))
-        source_of(ATTACKS[name])
+        source_of.__wrapped__(ATTACKS[name])
     return read

@@ -1,0 +1,223 @@
+"""What of a suite is done, what is to do, in which order, and how long it will take."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, log2
+from typing import NamedTuple
+
+from attacks import ATTACKS
+from bench.errors import BenchError, unknown
+from bench.store import DamagedError, Record, Store, read_checked
+from bench.suite import Suite, Trial
+
+PRIOR = {"victim": 3, "trained": 3, "closed_form": 2, "floor": 1}
+"""Order of the kinds of work, longest first, as long as nothing has been timed."""
+BRIEF = 2.0
+"""Seconds under which it is not worth ordering trials by their length."""
+
+
+class Standing(NamedTuple):
+    """How far a trial is: ``done``, ``failed``, ``missing``, ``outdated`` (made with other source
+    or on another training of its victim) or ``damaged``."""
+
+    state: str
+    seconds: float | None = None
+    """What it took."""
+    cause: str = ""
+    damage: DamagedError | None = None
+
+
+def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Standing]:
+    """The standing of every trial by its key.
+
+    Args:
+        suite: the trials.
+        store: their records.
+        deep: verify the arrays beside the records, too.
+    """
+    standings: dict[str, Standing] = {}
+    checkpoints: dict[str, str] = {}
+    for trial in suite.victims:
+        standings[trial.key], record = _examine(trial, store, deep)
+        if record:
+            checkpoints[trial.key] = record["checkpoint_sha256"]
+    for trial in suite.attacks:
+        standing, record = _examine(trial, store, deep)
+        if record and record["victim_sha256"] != checkpoints.get(str(trial.parent)):
+            standing = Standing("outdated")
+        standings[trial.key] = standing
+    return standings
+
+
+def is_done(trial: Trial, store: Store) -> bool:
+    """Whether a trial needs no run."""
+    standing, record = _examine(trial, store, deep=True)
+    if record is None or trial.parent is None:
+        return standing.state == "done"
+    victim = store.get(trial.parent)
+    return bool(victim and victim["checkpoint_sha256"] == record["victim_sha256"])
+
+
+def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, Record | None]:
+    """A trial's standing by itself, and its record if that is a success of the present source."""
+    try:
+        record = store.read(trial.key)
+        if record is None:
+            return Standing("missing"), None
+        if record["status"] != "ok":
+            return Standing("failed", cause=record["error"]), None
+        if record["source"] != trial.source:
+            return Standing("outdated"), None
+        if deep:
+            read_checked(store.arrays_path(trial.key), record["arrays_sha256"])
+        return Standing("done", record["seconds"]["total"]), record
+    except DamagedError as damage:
+        return Standing("damaged", damage=damage), None
+
+
+def mend(suite: Suite, store: Store) -> tuple[dict[str, Standing], list[DamagedError]]:
+    """A deep ``survey`` that sets every damaged file aside, to have its trial run again.
+
+    A victim's checkpoint is examined where an attack still needs it. Returns the standings and
+    what was damaged.
+    """
+    store.sweep()
+    standings = survey(suite, store, deep=True)
+    damages = [standing.damage for standing in standings.values() if standing.damage]
+    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
+    for key in needed:
+        if key and standings[key].state == "done" and (record := store.get(key)):
+            try:
+                read_checked(store.victim_path(key), record["checkpoint_sha256"])
+            except DamagedError as damage:
+                damages.append(damage)
+                store.set_aside(store.record_path(key))
+                standings[key] = Standing("damaged", damage=damage)
+    for found in damages:
+        store.set_aside(found.path)
+    return standings, damages
+
+
+Group = tuple[str, ...]
+
+
+class Estimates:
+    """Seconds that trials take, learned from those that are done."""
+
+    def __init__(self, trials: Iterable[Trial], standings: Mapping[str, Standing]) -> None:
+        self._seen: Counter[Group] = Counter()
+        self._seconds: Counter[Group] = Counter()
+        for trial in trials:
+            if (seconds := standings[trial.key].seconds) is not None:
+                self.observe(trial, seconds)
+
+    def observe(self, trial: Trial, seconds: float) -> None:
+        group = group_of(trial)
+        for known in (group, group[:1]):
+            self._seen[known] += 1
+            self._seconds[known] += seconds  # type: ignore[assignment]
+
+    def of(self, group: Group) -> float | None:
+        """The mean over a ``group_of`` trials, else over all defenses or all attacks; None
+        before one was timed."""
+        for known in (group, group[:1]):
+            if seen := self._seen[known]:
+                return self._seconds[known] / seen
+        return None
+
+    def total(self, groups: Mapping[Group, int], workers: int) -> float | None:
+        """Seconds that ``workers`` need for so many trials of each group; None where there is
+        nothing to go by."""
+        each = {group: self.of(group) for group, count in groups.items() if count}
+        known = {group: seconds for group, seconds in each.items() if seconds is not None}
+        if len(known) < len(each):
+            return None
+        work = sum(seconds * groups[group] for group, seconds in known.items())
+        return max([work / workers, *known.values()])
+
+    def rank(self, trial: Trial) -> float:
+        """Sorts trials by their length, longest first, in steps of a factor of two; brief ones
+        are alike."""
+        seconds = self.of(group_of(trial))
+        if seconds is None:
+            kind = ATTACKS[trial.config["attack"]["name"]].kind if trial.parent else "victim"
+            return -1000 * PRIOR[kind]
+        return -ceil(log2(max(seconds, BRIEF)))
+
+
+def group_of(trial: Trial) -> Group:
+    """Trials that take alike: those of one defense, or of one attack."""
+    what = "attack" if trial.parent else "defense"
+    return (what, trial.config[what]["label"])
+
+
+def choose(
+    suite: Suite,
+    standings: Mapping[str, Standing],
+    *,
+    only: Mapping[str, set[str]] | None = None,
+    failed: bool = False,
+    limit: int | None = None,
+) -> list[Trial]:
+    """The trials to run: those that are not done, and with an attack the victim it needs.
+
+    Args:
+        suite: all trials.
+        standings: of every trial.
+        only: see ``selection``; None for all.
+        failed: only trials that failed before.
+        limit: at most so many trials.
+    """
+    wanted = only or {}
+    chosen: dict[str, Trial] = {}
+    victims = {victim.key: victim for victim in suite.victims}
+    for trial in suite.trials:
+        state = standings[trial.key].state
+        if state == "done" or (failed and state != "failed") or not _matches(trial, wanted):
+            continue
+        parts = [trial]
+        if trial.parent and standings[trial.parent].state != "done":
+            parts = [victims[trial.parent], trial]
+        added = {part.key: part for part in parts if part.key not in chosen}
+        if limit is not None and len(chosen) + len(added) > limit:
+            break
+        chosen |= added
+    return list(chosen.values())
+
+
+def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
+    """Fields (defense, strength, attack, seed) and their wanted values from ``field=value`` texts:
+    values of one field are alternatives, fields restrict each other.
+
+    Raises:
+        BenchError: the suite has no such field or value.
+    """
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for trial in suite.trials:
+        for name, value in _fields(trial).items():
+            known[name].add(value)
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for text in only:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise BenchError(f"--only {text!r}: write field=value, e.g. --only defense=noise")
+        if name not in known:
+            raise BenchError(f"--only {text!r}: {unknown('field', name, known)}")
+        if value not in known[name]:
+            raise BenchError(f"--only {text!r}: {unknown(name, value, known[name])}")
+        wanted[name].add(value)
+    return wanted
+
+
+def _fields(trial: Trial) -> dict[str, str]:
+    victim = trial.config["victim"] if trial.parent else trial.config
+    defense = victim["defense"]
+    fields = {"defense": defense["label"], "seed": str(victim["seed"])}
+    if defense["strength"] is not None:
+        fields["strength"] = f"{defense['strength']:g}"
+    return fields | ({"attack": trial.config["attack"]["label"]} if trial.parent else {})
+
+
+def _matches(trial: Trial, wanted: Mapping[str, set[str]]) -> bool:
+    fields = _fields(trial)
+    return all(fields.get(name) in values for name, values in wanted.items())

@@ -1,0 +1,175 @@
+"""Engines, with work that does what trials should not."""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bench.attempt import Outcome
+from bench.engines import ENGINES, Setting
+from bench.engines.base import Engine
+from bench.engines.local import Local
+from bench.engines.slurm import _minutes
+from bench.errors import BenchError
+from bench.grid import Grid
+from bench.plan import Estimates
+from bench.progress import Progress
+from bench.store import Store, key_of
+from bench.suite import Trial
+
+
+def trial(what: str, parent: Trial | None = None, number: int = 0) -> Trial:
+    defense = {"label": what, "name": "none", "strength": None}
+    config = {"defense": defense, "seed": number}
+    if parent:
+        attack = {"label": what, "name": "mean"}
+        config = {"victim": parent.config, "attack": attack, "n": number}
+    return Trial(key_of(config), config, parent.key if parent else None)
+
+
+def work(given: Trial, folder: Path) -> Outcome:
+    """Does what the label says, and writes it down."""
+    what = given.config["attack" if given.parent else "defense"]["label"]
+    with (folder / "diary").open("a") as diary:
+        diary.write(f"{what} {os.getpid()}\n")
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "exit":
+        os._exit(0)
+    if what == "leave":
+        sys.exit(3)
+    if what == "stop":
+        return Outcome("stop", "no disk")
+    if what == "fail":
+        return Outcome("failed", "long story\nshort")
+    if what == "sleep":
+        time.sleep(60)
+    if what == "once busy" and (folder / "diary").read_text().count("once busy") == 1:
+        return Outcome("busy")
+    return Outcome("done")
+
+
+def run(trials: list[Trial], folder: Path, workers: int = 2) -> Grid:
+    engine = Local(Setting(partial(work, folder=folder), folder, workers, 1))
+    try:
+        grid = Grid(trials, Store(folder), engine, Estimates([], {}))
+        with Progress(len(trials), 0, workers) as progress:
+            grid.run(progress)
+    finally:
+        engine.close()
+    return grid
+
+
+def diary(folder: Path) -> list[str]:
+    return [line.rpartition(" ")[0] for line in (folder / "diary").read_text().splitlines()]
+
+
+def test_every_way_to_die_costs_one_trial(tmp_path):
+    """Also an exit with code 0, which looks like success to whoever only reads exit codes."""
+    deaths = [trial("kill"), trial("exit"), trial("leave")]
+    well = [trial("fine", number=n) for n in range(4)]
+    grid = run([well[0], *deaths, *well[1:]], tmp_path)
+    assert grid.failed == 3
+    store = Store(tmp_path)
+    causes = [store.read(each.key)["error"] for each in deaths]
+    assert causes[0] == "its process was killed by SIGKILL, perhaps for lack of memory"
+    assert causes[1] == "its process ended with exit code 0"
+    assert causes[2] == "its process ended with exit code 3"
+    assert diary(tmp_path).count("fine") == 4
+    assert store.read(well[0].key) is None  # its record would be its own affair
+
+
+def test_the_attacks_of_a_failed_victim_fail_with_it_and_others_do_not(tmp_path):
+    bad, good = trial("fail"), trial("fine")
+    attacks = [trial("mean", victim, n) for n, victim in enumerate([bad, good, bad])]
+    grid = run([bad, good, *attacks], tmp_path)
+    assert grid.failed == 3
+    for lost in (attacks[0], attacks[2]):
+        error = Store(tmp_path).read(lost.key)["error"]
+        assert error == f"its victim {bad.key} failed: short"
+    assert diary(tmp_path).count("mean") == 1
+
+
+def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
+    victims = [trial("victim", number=n) for n in range(2)]
+    quick = [trial("mean", victim) for victim in victims]
+    slow = [trial("slow", victim) for victim in victims]
+    engine = Local(Setting(partial(work, folder=tmp_path), tmp_path, 1, 1))
+    estimates = Estimates([], {})
+    estimates.observe(victims[0], 10)
+    estimates.observe(quick[0], 0.1)
+    estimates.observe(slow[0], 100)
+    grid = Grid([*victims, *quick, *slow], Store(tmp_path), engine, estimates)
+    with Progress(6, 0, 1) as progress:
+        grid.run(progress)
+    engine.close()
+    assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]
+
+
+def test_a_trial_that_another_run_is_at_is_tried_later(tmp_path):
+    grid = run([trial("once busy"), trial("fine")], tmp_path)
+    assert grid.failed == 0
+    assert diary(tmp_path).count("once busy") == 2
+
+
+def test_what_a_person_must_change_stops_the_run(tmp_path):
+    with pytest.raises(BenchError, match="no disk"):
+        run([trial("stop"), *(trial("sleep", number=n) for n in range(3))], tmp_path)
+
+
+def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
+    engine = Local(Setting(partial(work, folder=tmp_path), tmp_path, 1, 1))
+    for moment in ("starting", "idle"):
+        first, second = trial("fine"), trial("fine", number=1)
+        engine.submit(first)
+        worker = engine._workers[0]
+        if moment == "starting":
+            worker.process.kill()
+            ((ended, outcome),) = engine.wait(30)
+            assert (ended, outcome.state) == (first, "lost")
+        else:
+            assert engine.wait(30) == [(first, Outcome("done"))]
+            worker.process.kill()
+            worker.process.join()
+        engine.submit(second)
+        assert engine.wait(30) == [(second, Outcome("done"))]
+    engine.close()
+    assert engine.wait(0) == []
+
+
+def test_workers_are_reused_and_end_with_the_engine(tmp_path):
+    run([trial("fine", number=n) for n in range(6)], tmp_path)
+    pids = {int(line.split()[-1]) for line in (tmp_path / "diary").read_text().splitlines()}
+    assert len(pids) <= 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_every_listed_engine_says_what_it_is_and_what_a_trial_may_ask_for():
+    for engine in ENGINES.values():
+        assert issubclass(engine, Engine)
+        assert engine.__doc__
+
+
+def test_resources_and_limits_are_checked_before_anything_starts(refused, tmp_path):
+    here = ["run", "smoke", "--out", tmp_path / "out"]
+    refused([*here, "--resource", "mem=4G"], "--resource mem", "the local engine takes none")
+    refused([*here, "--resource", "mem"], "write name=value")
+    refused([*here, "--time-limit", "0"], "--time-limit 0")
+    assert not (tmp_path / "out" / "records").exists()
+
+
+def test_slurms_ways_to_write_a_time():
+    for text, minutes in {
+        "90": 90,
+        "1:30": 1.5,
+        "1:30:00": 90,
+        "2-00:00:00": 2880,
+        "1-6": 1800,
+        "0-0:30": 30,
+        "infinite": float("inf"),
+    }.items():
+        assert _minutes(text) == minutes
