@@ -22,7 +22,7 @@ test: .venv/ready  ## the tests, under three minutes
 test-slow: .venv/ready  ## the longer tests
 	$(RUN) -m pytest -m slow
 
-perf: .venv/ready  ## measure what the defenses cost, minutes: results/perf.md
+perf: .venv/ready  ## measure what defenses and grid cost, minutes: results/perf.md
 	OMP_NUM_THREADS=1 $(RUN) -m tests.perf
 
 check: .venv/ready  ## lint, format and types, without changing anything

@@ -72,6 +72,8 @@ def execute(
     failures = _run(suite, chosen, how, standings) if chosen else 0
     if failures:
         print(f"{failures} trials failed: python -m bench status {how.folder} says why")
+        if not any(store.get(victim.key) for victim in suite.victims):
+            return 1  # there is nothing to report
     write_report(how.folder)
     return 1 if failures else 0
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.leaderboard import Board, Row
-from bench.store import write_whole
+from bench.store import Record, Store, write_whole
 
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
@@ -28,6 +28,10 @@ STYLE: Any = {
     "svg.hashsalt": "smashbench",
     "svg.fonttype": "none",
 }
+SHOWN = 40
+"""Most rows whose reconstructions are shown."""
+LABELLED = 200
+"""Most points that carry the strength beside them."""
 FLOORS = {
     "mean_image": "mean image",
     "class_mean": "class mean",
@@ -45,7 +49,7 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         names = list(dict.fromkeys(row.defense for row in board.rows))
         for number, name in enumerate(names):
             rows = [row for row in board.complete if row.defense == name]
-            _curve(axes, name, number, rows, metric)
+            _curve(axes, name, number, rows, metric, len(board.complete) <= LABELLED)
         _floor_lines(axes, board, metric)
         axes.set_xlabel("test accuracy")
         word = {"mse": "MSE (higher is more private)", "ssim": "SSIM (lower is more private)"}
@@ -62,7 +66,9 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         return save(figure, folder / f"tradeoff_{metric}")
 
 
-def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> None:
+def _curve(
+    axes: Axes, name: str, number: int, rows: list[Row], metric: str, labelled: bool
+) -> None:
     rows = [row for row in rows if row.accuracy]
     if not rows:
         return
@@ -84,7 +90,7 @@ def _curve(axes: Axes, name: str, number: int, rows: list[Row], metric: str) -> 
     hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
     axes.plot(x[0][doubtful], y[0][doubtful], **hollow, markersize=9 if len(rows) == 1 else 6)
     for row, accuracy, worst in zip(rows, x[0], y[0], strict=True):
-        if row.strength is not None:
+        if labelled and row.strength is not None:
             axes.annotate(
                 f"{row.strength:g}",
                 (accuracy, worst),
@@ -118,9 +124,9 @@ def _floor_lines(axes: Axes, board: Board, metric: str) -> None:
         )
 
 
-def reconstructions(board: Board, folder: Path) -> list[Path]:
-    """Originals and what attacks rebuild from every row, every pixel doubled;
-    ``reconstructions.png``.
+def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
+    """Originals and what attacks rebuild from every row, every pixel doubled, of evenly spaced
+    rows where there are more than 40; ``reconstructions.png``.
 
     The attacks are the three that are most often a row's worst case, by MSE or by SSIM. The
     images stand at fixed, evenly spaced places of the test set; the seed is the first.
@@ -128,13 +134,12 @@ def reconstructions(board: Board, folder: Path) -> list[Path]:
     worst = Counter(row.worst_attack for row in board.complete)
     worst += Counter(row.worst_ssim_attack for row in board.complete)
     attacks = [name for name, _ in worst.most_common(3)]
-    first = board.complete[0].originals
-    assert first is not None
-    lines = [("original", dict.fromkeys(attacks, first))]
-    lines += [(row.label, row.samples) for row in board.complete]
-    blank = np.full_like(first, 255)
+    rows = board.complete[:: -(-len(board.complete) // SHOWN)]
+    lines = [("original", dict.fromkeys(attacks, rows[0].originals))]
+    lines += [(row.label, row.samples) for row in rows]
     blocks = [
-        np.concatenate([_strip(images.get(name, blank)) for _, images in lines]) for name in attacks
+        np.concatenate([_strip(_images(store, places.get(name))) for _, places in lines])
+        for name in attacks
     ]
     gap = np.full((len(blocks[0]), 12, 3), 255, np.uint8)
     canvas = np.concatenate([part for block in blocks for part in (block, gap)][:-1], axis=1)
@@ -150,6 +155,11 @@ def reconstructions(board: Board, folder: Path) -> list[Path]:
             x = left + number * (blocks[0].shape[1] + 12) + blocks[0].shape[1] / 2
             _text(figure, x, height + 20, name, "center")
         return save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
+
+
+def _images(store: Store, place: Record | None) -> np.ndarray:
+    assert place  # a complete row has all attacks
+    return store.arrays(place, "samples")["samples"]
 
 
 def _strip(images: np.ndarray) -> np.ndarray:
@@ -175,7 +185,7 @@ def save(
         content = io.BytesIO()
         options: Any = {"metadata": {"Date": None}}
         if kind == "png":
-            options = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
+            options = {"metadata": {"Software": None}}
         figure.savefig(content, format=kind, dpi=dpi, **options)
         written.append(path.with_suffix(f".{kind}"))
         write_whole(written[-1], content.getvalue())

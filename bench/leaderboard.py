@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.stats import Estimate, bootstrap
+from bench.stats import Estimate, bootstrap, bootstrap_all
 from bench.store import Record, Store
 from bench.suite import Suite, Trial
 
@@ -52,10 +52,10 @@ class Row:
     train_seconds: float = float("nan")
     history: dict[str, np.ndarray] = field(default_factory=dict)
     """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
-    originals: np.ndarray | None = None
-    """Sample images (n, C, H, W), uint8."""
-    samples: dict[str, np.ndarray] = field(default_factory=dict)
-    """Attack to reconstructions of the originals, with the first seed."""
+    originals: Record | None = None
+    """Where the sample images are, with the first seed: key and hashes of a record."""
+    samples: dict[str, Record] = field(default_factory=dict)
+    """Attack to where its reconstructions of them are."""
 
     @property
     def doubts(self) -> list[str]:
@@ -129,26 +129,16 @@ def _row(
     records = [record for _, record in trained]
     floors: dict[str, dict[str, float]] = records[0]["floors"]
     row.seeds = [record["config"]["seed"] for record in records]
-    scores = _arrays(store, records)
-    row.accuracy, row.originals = (
-        bootstrap(scores["correct"].astype(np.float64)),
-        scores["samples"][0],
-    )
+    correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
+    row.accuracy, row.originals = bootstrap(correct.astype(np.float64)), _place(records[0])
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    for attack, runs in attacked.items():
-        if len(runs) < len(trained):  # an attack counts when it ran on every trained victim
-            continue
-        scores = _arrays(store, runs)
-        error = scores["mse"].astype(np.float64)
-        row.attacks[attack] = {
-            "mse": bootstrap(error),
-            "ssim": bootstrap(scores["ssim"].astype(np.float64)),
-            "psnr": bootstrap(-10 * np.log10(np.maximum(error, 1e-10))),
-            "fvu": bootstrap(error / floors["mean_image"]["mse"]),
-        }
-        row.samples[attack] = scores["samples"][0]
+    # an attack counts when it ran on every trained victim
+    complete = {name: runs for name, runs in attacked.items() if len(runs) == len(trained)}
+    row.attacks = _estimates(store, complete, floors["mean_image"]["mse"])
+    for attack, runs in complete.items():
+        row.samples[attack] = _place(runs[0])
         row.kinds[attack] = runs[0]["kind"]
         row.levels[attack] = runs[0]["threat_model"]["knowledge"]
         times = [run["seconds"]["fit"] + run["seconds"]["reconstruct"] for run in runs]
@@ -178,10 +168,30 @@ def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
     }
 
 
-def _arrays(store: Store, records: list[Record]) -> dict[str, np.ndarray]:
-    """Per-image scores (seeds, images) and sample images (seeds, n, C, H, W), by name."""
-    found = [store.arrays(record) for record in records]
-    return {name: np.stack([arrays[name] for arrays in found]) for name in found[0]}
+def _place(record: Record) -> Record:
+    """What it takes to find a record's arrays."""
+    return {name: record[name] for name in ("key", "arrays")}
+
+
+def _estimates(
+    store: Store, attacked: dict[str, list[Record]], floor: float
+) -> dict[str, dict[str, Estimate]]:
+    """Every metric of every attack, over seeds and images; FVU is MSE over the floor's."""
+    values = []
+    for runs in attacked.values():
+        scores = [store.arrays(record, "scores") for record in runs]
+        error = np.stack([each["mse"] for each in scores]).astype(np.float64)
+        similarity = np.stack([each["ssim"] for each in scores]).astype(np.float64)
+        values += [error, similarity, -10 * np.log10(np.maximum(error, 1e-10))]
+    if not values:
+        return {}
+    found = iter(bootstrap_all(np.stack(values)))
+    estimates = {}
+    for attack in attacked:
+        metrics = {name: next(found) for name in ("mse", "ssim", "psnr")}
+        metrics["fvu"] = Estimate(*(value / floor for value in metrics["mse"]))
+        estimates[attack] = metrics
+    return estimates
 
 
 def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) -> Iterable[str]:

@@ -69,7 +69,7 @@ def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, Record |
         if record["source"] != trial.source:
             return Standing("outdated"), None
         if deep:
-            read_checked(store.arrays_path(trial.key), record["arrays_sha256"])
+            store.check_arrays(record)
         return Standing("done", record["seconds"]["total"]), record
     except DamagedError as damage:
         return Standing("damaged", damage=damage), None
@@ -83,10 +83,15 @@ def mend(suite: Suite, store: Store) -> tuple[dict[str, Standing], list[DamagedE
     """
     store.sweep()
     standings = survey(suite, store, deep=True)
-    damages = [standing.damage for standing in standings.values() if standing.damage]
+    damages = [
+        standing.damage
+        for key, standing in standings.items()
+        if standing.damage and not store.claimed(key)  # else another run is about to write it
+    ]
     needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
     for key in needed:
-        if key and standings[key].state == "done" and (record := store.get(key)):
+        if key and standings[key].state == "done" and not store.claimed(key):
+            record = store.need(key)
             try:
                 read_checked(store.victim_path(key), record["checkpoint_sha256"])
             except DamagedError as damage:

@@ -27,10 +27,17 @@ def bootstrap(values: np.ndarray) -> Estimate:
     >>> [round(value, 3) for value in bootstrap(np.full((2, 50), 0.25))]
     [0.25, 0.25, 0.25]
     """
-    seeds, images = _weights(*values.shape)
-    means = np.einsum("rs,rs->r", seeds, images @ values.T)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
+    return bootstrap_all(values[None])[0]
+
+
+def bootstrap_all(values: np.ndarray) -> list[Estimate]:
+    """``bootstrap`` of each of ``values`` (k, seeds, images), with the same resamples."""
+    k, seeds, images = values.shape
+    of_seeds, of_images = _weights(seeds, images)
+    means = (of_images @ values.reshape(k * seeds, images).T).reshape(RESAMPLES, k, seeds)
+    low, high = np.quantile(np.einsum("rs,rks->kr", of_seeds, means), [0.025, 0.975], axis=1)
+    found = zip(values.mean((1, 2)), low, high, strict=True)
+    return [Estimate(*map(float, each)) for each in found]
 
 
 @lru_cache(maxsize=8)

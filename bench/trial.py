@@ -1,6 +1,5 @@
 """Running one trial: train a victim, or run one attack on it; either ends in one record."""
 
-import hashlib
 import json
 import platform
 import time
@@ -21,7 +20,7 @@ from attacks.base import WhiteBox, finite
 from bench.bounds import lower_bound, optimum, sample
 from bench.metrics import mse, psnr_of, ssim
 from bench.seeds import seed_for
-from bench.store import Store, write_whole
+from bench.store import Store
 from bench.suite import Trial
 from bench.train import Training, train
 from bench.victim import Victim
@@ -55,11 +54,9 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
     victim_config = trial.config["victim"] if trial.parent else trial.config
     split = load_data(victim_config["dataset"], data, device)
     if trial.parent is None:
-        scores, results = _train_victim(trial, split, store)
+        scores, samples, results = _train_victim(trial, split, store)
     else:
-        scores, results = _attack_victim(trial, split, store)
-    arrays = save(scores)
-    write_whole(store.arrays_path(trial.key), arrays)
+        scores, samples, results = _attack_victim(trial, split, store)
     record = {
         "key": trial.key,
         "status": "ok",
@@ -67,12 +64,11 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         "parent": trial.parent,
         "source": trial.source,
         "data_hash": split.hash,
-        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
         **results,
         "seconds": {**results["seconds"], "total": round(time.perf_counter() - started, 3)},
         "machine": _machine(device),
     }
-    store.write(record)
+    store.finish(record, {"scores": save(scores), "samples": save({"samples": samples})})
 
 
 def load_data(dataset: dict[str, Any], data: Path | None, device: torch.device) -> Split:
@@ -98,7 +94,7 @@ def build_victim(config: dict[str, Any], split: Split) -> Victim:
 
 def _train_victim(
     trial: Trial, split: Split, store: Store
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> tuple[dict[str, Tensor], Tensor, dict[str, Any]]:
     config = trial.config
     torch.manual_seed(seed_for("victim", config["seed"]))
     victim = build_victim(config, split)
@@ -126,7 +122,7 @@ def _train_victim(
         "history": [_finite(epoch) for epoch in history],
         "seconds": {"train": round(seconds, 3)},
     }
-    return {"correct": correct.cpu(), "samples": samples}, results
+    return {"correct": correct.cpu()}, samples, results
 
 
 def _correct(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
@@ -139,7 +135,7 @@ def _correct(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
 
 def _attack_victim(
     trial: Trial, split: Split, store: Store
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> tuple[dict[str, Tensor], Tensor, dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
     parent = store.need(str(trial.parent))
     checkpoint = parent["checkpoint_sha256"]
@@ -182,7 +178,7 @@ def _attack_victim(
         "seconds": {"fit": round(fitting, 3), "reconstruct": round(rebuilding, 3)},
     }
     kept = {name: values.float().cpu() for name, values in scores.items()}
-    return kept | {"samples": _samples(guess)}, results
+    return kept, _samples(guess), results
 
 
 def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:

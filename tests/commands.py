@@ -1,6 +1,7 @@
 """Commands as a person types them."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,4 +25,10 @@ def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_listen,
     )
+
+
+def _listen() -> None:
+    """Ctrl-C reaches the command even where the tests themselves run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What the defenses cost, measured: ``make perf`` writes ``results/perf.md``.
+"""What the defenses and the grid cost, measured: ``make perf`` writes ``results/perf.md``.
 
 Ratios of medians within one run, alternating the candidates step by step, so that a machine that
 slows down slows all of them. One thread.
@@ -24,7 +24,7 @@ from defenses.cem import Cem
 from defenses.gmm_cem import GmmCem
 from defenses.groups import by_class
 from defenses.kmeans_cem import KMeansCem
-from tests import reference
+from tests import perf_grid, reference
 
 CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]
 LIMITS = {
@@ -204,7 +204,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU"
     text = [
-        "# What the defenses cost",
+        "# What the defenses and the grid cost",
         f"\n`make perf` on one thread of an {machine}, PyTorch {torch.__version__}. Medians of "
         "alternating runs; compare ratios, not milliseconds.",
         "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
@@ -217,6 +217,12 @@ def main() -> None:
         "\n## Refitting the clusters\n\n50,000 features that moved a little since the last fit; "
         "scikit-learn, one class at a time.\n",
         *refits(),
+        "\n## Running trials\n\nWall time over trials, without the start of the workers; the ratio "
+        "is what the second worker brings.\n",
+        *perf_grid.grid(),
+        "\n## Many records\n\nSynthetic: five seeds, 19 attacks, 100 test images; the whole "
+        "command, with its start and its figures, and its peak memory.\n",
+        *perf_grid.records(),
     ]
     write_whole(OUTPUT, ("\n".join(text) + "\n").encode())
     print("\n".join(text), f"\n\nwritten to {OUTPUT}")

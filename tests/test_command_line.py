@@ -16,7 +16,7 @@ def test_a_report_on_nothing_is_refused_and_overwrites_nothing(copy, refused):
 
 
 def test_damaged_scores_are_refused(copy, refused):
-    arrays = next((copy / "records").glob("*.safetensors"))
+    arrays = next((copy / "scores").glob("*.safetensors"))
     content = bytearray(arrays.read_bytes())
     content[-1] ^= 1
     arrays.write_bytes(content)

@@ -64,7 +64,7 @@ def test_records_hold_their_whole_story(run):
     for record in records:
         assert record["status"] == "ok"
         assert record["machine"]["torch"]
-        sidecar = load_file(run / "records" / f"{record['key']}.safetensors")
+        sidecar = load_file(run / "scores" / f"{record['key']}.safetensors")
         if record["parent"] is None:
             assert len(record["history"]) == 3
             assert record["metrics"]["accuracy"] == pytest.approx(sidecar["correct"].mean())

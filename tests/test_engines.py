@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import ENGINES as OFFERED
 from bench.attempt import Outcome
 from bench.engines import ENGINES, Setting
 from bench.engines.base import Engine
@@ -64,8 +65,12 @@ def run(trials: list[Trial], folder: Path, workers: int = 2) -> Grid:
     return grid
 
 
+def diary_lines(folder: Path) -> list[str]:
+    return (folder / "diary").read_text().splitlines()
+
+
 def diary(folder: Path) -> list[str]:
-    return [line.rpartition(" ")[0] for line in (folder / "diary").read_text().splitlines()]
+    return [line.rpartition(" ")[0] for line in diary_lines(folder)]
 
 
 def test_every_way_to_die_costs_one_trial(tmp_path):
@@ -141,14 +146,21 @@ def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
     assert engine.wait(0) == []
 
 
+def test_a_worker_whose_trial_failed_is_not_trusted_with_another(tmp_path):
+    run([trial("fail"), trial("fine"), trial("fine", number=1)], tmp_path, workers=1)
+    bad, first, second = (line.split()[-1] for line in diary_lines(tmp_path))
+    assert bad != first == second
+
+
 def test_workers_are_reused_and_end_with_the_engine(tmp_path):
     run([trial("fine", number=n) for n in range(6)], tmp_path)
-    pids = {int(line.split()[-1]) for line in (tmp_path / "diary").read_text().splitlines()}
+    pids = {int(line.split()[-1]) for line in diary_lines(tmp_path)}
     assert len(pids) <= 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_every_listed_engine_says_what_it_is_and_what_a_trial_may_ask_for():
+    assert tuple(ENGINES) == OFFERED
     for engine in ENGINES.values():
         assert issubclass(engine, Engine)
         assert engine.__doc__

@@ -1,7 +1,5 @@
 """Rows, worst cases, flags and matched accuracies from records made by hand."""
 
-import hashlib
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from safetensors.torch import save
 
 from bench import leaderboard, matched, strength, tables
 from bench.stats import Estimate
-from bench.store import Store, key_of, write_whole
+from bench.store import Store, key_of
 from bench.suite import Suite, Trial
 
 FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
@@ -17,9 +15,7 @@ KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained", "averaging
 
 
 def finish(store, record, arrays):
-    content = save(arrays)
-    write_whole(store.arrays_path(record["key"]), content)
-    store.write(record | {"arrays_sha256": hashlib.sha256(content).hexdigest()})
+    store.finish(record, {name: save(values) for name, values in arrays.items()})
 
 
 def world(
@@ -48,7 +44,7 @@ def world(
         correct = torch.zeros(10)
         correct[: round(10 * accuracy)] = 1
         images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
-        finish(store, record, {"correct": correct, "samples": images})
+        finish(store, record, {"scores": {"correct": correct}, "samples": {"samples": images}})
         for name, (error, similarity) in attacks.items():
             config = {"victim": victim.config, "attack": {"label": name}}
             trial = Trial(key_of(config), config, victim.key)
@@ -69,7 +65,7 @@ def world(
                 },
             }
             scores = {"mse": torch.full((10,), error), "ssim": torch.full((10,), similarity)}
-            finish(store, record, scores | {"samples": images})
+            finish(store, record, {"scores": scores, "samples": {"samples": images}})
     return leaderboard.build(Suite("hand", "", tuple(victims), tuple(trials)), store)
 
 

@@ -65,7 +65,8 @@ def test_a_record_under_another_name_is_refused(tmp_path):
     assert store.get("fedcba9876543210") is None
     store.write(record | {"status": "failed"})
     assert store.get(record["key"]) is None
-    store.write(record | {"key": "0123456789abcdef"})
+    path = store.record_path(record["key"])
+    path.rename(path.with_name("0123456789abcdef.json"))
     with pytest.raises(DamagedError, match="does not belong to its name"):
         store.get("0123456789abcdef")
     with pytest.raises(DamagedError, match=r"fedcba9876543210.json: not there"):

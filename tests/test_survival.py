@@ -145,11 +145,11 @@ def test_damaged_files_are_named_set_aside_and_redone(copy, run, here):
     before = records(copy)
     attacks = [key for key, record in before.items() if record["parent"]]
     victims = [key for key, record in before.items() if not record["parent"]]
-    cut, altered, renamed, other, flipped = (folder / f"{key}.json" for key in attacks[:5])
+    cut, altered, renamed, other = (folder / f"{key}.json" for key in attacks[:4])
     cut.write_bytes(cut.read_bytes()[:-40])
     altered.write_text(altered.read_text().replace('"mean": 0.0', '"mean": 0.1', 1))
     shutil.copy(other, renamed)
-    flipped = flipped.with_suffix(".safetensors")
+    flipped = copy / "scores" / f"{attacks[4]}.safetensors"
     content = bytearray(flipped.read_bytes())
     content[-1] ^= 1
     flipped.write_bytes(content)
@@ -164,7 +164,7 @@ def test_damaged_files_are_named_set_aside_and_redone(copy, run, here):
     done = here("run", "smoke", "--out", copy)
     assert done.returncode == 0, done.stderr
     redone = {path.stem for path, time in sound.items() if path.stat().st_mtime_ns != time}
-    assert redone == {cut.stem, altered.stem, renamed.stem, flipped.stem, of_victim, victims[0]}
+    assert redone == {cut.stem, altered.stem, renamed.stem, flipped.stem, victims[0]}
     for path in (cut, altered, renamed, flipped, checkpoint):
         assert f"{path}: " in done.stderr
         assert (copy / "set_aside" / path.name).exists()
@@ -179,7 +179,7 @@ def test_a_report_refuses_damaged_files(copy, refused):
     record.write_bytes(content[:50])
     refused(["report", copy], record.name, "truncated or altered", "run the suite again")
     record.write_bytes(content)
-    arrays = next((copy / "records").glob("*.safetensors"))
+    arrays = next((copy / "scores").glob("*.safetensors"))
     arrays.write_bytes(arrays.read_bytes()[:-1])
     refused(["report", copy], arrays.name, "truncated or altered", "run the suite again")
 

@@ -50,8 +50,8 @@ class Local(Engine):
             time.sleep(seconds)
             return []
         signs = {sign: worker for worker in busy for sign in (worker.pipe, worker.process.sentinel)}
-        ended = {id(signs[sign]): signs[sign] for sign in wait(signs, seconds)}  # type: ignore
-        return [worker.result() for worker in ended.values()]
+        ended = dict.fromkeys(signs[sign] for sign in wait(list(signs), seconds))  # type: ignore
+        return [worker.result() for worker in ended]
 
     def close(self) -> None:
         """Ends the workers at once: what they had finished is on the disk."""
@@ -79,16 +79,22 @@ class _Worker:
         self.trial = trial
         return True
 
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
     def result(self) -> tuple[Trial, Outcome]:
         """How the trial ended."""
         trial, self.trial = self.trial, None
         assert trial
         try:
-            return trial, self.pipe.recv()
+            outcome: Outcome = self.pipe.recv()
+            if outcome.state == "failed":
+                self.end()  # an error on a GPU, say, would spoil the next trial, too
         except (EOFError, OSError):
             self.process.join()
-            self.pipe.close()
-            return trial, Outcome("lost", how_it_ended(self.process.exitcode))
+            outcome = Outcome("lost", how_it_ended(self.process.exitcode))
+        return trial, outcome
 
 
 def _default_workers() -> int:

@@ -19,6 +19,8 @@ POLL = 2.0
 """Seconds between two looks at the queue."""
 GRACE = 10.0
 """Seconds that a result may take to come into sight on a shared file system."""
+PATIENCE = 600.0
+"""Seconds for which the queue may be out of reach."""
 ENDED = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
     *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT", "forgotten"),
@@ -46,20 +48,30 @@ class Slurm(Engine):
         )
         self._jobs: dict[str, tuple[Any, Trial]] = {}
         self._gone: dict[str, float] = {}
+        self._answered = time.monotonic()
 
     @property
     def workers(self) -> int:
         return self.setting.workers or AT_ONCE
 
     def submit(self, trial: Trial) -> None:
-        job = self._executor.submit(self.setting.work, trial)
+        try:
+            job = self._executor.submit(self.setting.work, trial)
+        except RuntimeError as error:
+            raise BenchError(f"--engine slurm: {error}") from None
         self._jobs[job.job_id] = (job, trial)
 
     def wait(self, seconds: float) -> list[tuple[Trial, Outcome]]:
         time.sleep(max(seconds, POLL))
-        seen = _run("squeue", "--me", "--noheader", "--states=all", "--format=%A %T").split()
-        states = dict(zip(seen[::2], seen[1::2], strict=True))
         now = time.monotonic()
+        try:
+            seen = _run("squeue", "--me", "--noheader", "--states=all", "--format=%A %T").split()
+        except BenchError:  # a busy controller does not always answer
+            if now - self._answered > PATIENCE:
+                raise
+            return []
+        self._answered = now
+        states = dict(zip(seen[::2], seen[1::2], strict=True))
         ended = []
         for name, (job, trial) in list(self._jobs.items()):
             state = states.get(name, "forgotten")

@@ -1,0 +1,160 @@
+"""What the grid costs around its trials, and how many records a report can take."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+from tqdm import tqdm
+
+from bench import suite
+from bench.attempt import Outcome, attempt
+from bench.engines import Setting
+from bench.engines.local import Local
+from bench.grid import Grid
+from bench.plan import Estimates
+from bench.progress import Progress
+from bench.store import Store, _sealed
+from bench.suite import Trial
+from tests.commands import ROOT, bench
+
+TRIALS = 1000
+BUSY = 0.25
+"""Seconds of work of a trial that does something."""
+IMAGES = 100
+"""Test images of the synthetic records."""
+
+
+def nothing(trial: Trial, folder: Path) -> Outcome:
+    """A whole attempt (claim, log, record) at a trial without work."""
+    import bench.trial
+
+    def empty(trial: Trial, folder: Path, data: object) -> None:
+        record = {"key": trial.key, "status": "ok", "config": trial.config}
+        record |= {"source": trial.source, "arrays": {}, "seconds": {"total": 0.0}}
+        Store(folder).write(record | {"checkpoint_sha256": ""})
+
+    bench.trial.run_trial = empty
+    return attempt(trial, folder=folder, data=None, minutes=1)
+
+
+def busy(trial: Trial) -> Outcome:
+    """A fixed amount of arithmetic on one thread."""
+    end = time.thread_time() + BUSY
+    while time.thread_time() < end:
+        np.ones((200, 200)) @ np.ones((200, 200))
+    return Outcome("done")
+
+
+def no_call(trial: Trial) -> Outcome:
+    return Outcome("done")
+
+
+def grid() -> list[str]:
+    """Milliseconds that a trial without work takes, and what a second worker brings."""
+    victims = suite.load("smoke", [f"seeds={list(range(TRIALS))}"]).victims[:TRIALS]
+    lines = ["| trials | 1 worker | 2 workers | ratio |", "|---|---|---|---|"]
+    for name, work, trials in (
+        ("no work, sent to a worker and back, ms", no_call, victims),
+        ("no work, with claim, log and record, ms", nothing, victims),
+        (f"{1000 * BUSY:.0f} ms of arithmetic, ms", busy, victims[:60]),
+    ):
+        times = []
+        for workers in (1, 2):
+            with tempfile.TemporaryDirectory() as folder:
+                place = partial(nothing, folder=Path(folder)) if work is nothing else work
+                engine = Local(Setting(place, Path(folder), workers, 1))
+                for trial in trials[:workers]:  # the start of the workers is not counted
+                    engine.submit(trial)
+                for _ in range(workers):
+                    engine.wait(60)
+                started = time.perf_counter()
+                todo = trials[workers:]
+                with Progress(len(todo), 0, 0) as progress:
+                    Grid(todo, Store(Path(folder)), engine, Estimates([], {})).run(progress)
+                times.append(1000 * (time.perf_counter() - started) / len(todo))
+                engine.close()
+        ratio = times[0] / times[1]
+        lines.append(f"| {name} | {times[0]:.2f} | {times[1]:.2f} | {ratio:.2f} |")
+    return lines
+
+
+def records(total: int = 100_000, seeds: int = 5, attacks: int = 19, sweep: int = 25) -> list[str]:
+    """Seconds and memory of commands on a folder of ``total`` synthetic records."""
+    lines = ["| records | command | seconds | GB |", "|---|---|---|---|"]
+    with tempfile.TemporaryDirectory() as folder:
+        real = Path(folder) / "real"
+        done = bench(
+            "run", "smoke", "--out", real, "--only", "defense=none", "--only", "attack=knn"
+        )
+        assert done.returncode == 0, done.stderr
+        for size in (total // 100, total // 10, total):
+            place = Path(folder) / "many"
+            _synthesize(real, place, size, seeds, attacks, sweep)
+            for command in ("status", "report"):
+                seconds, gigabytes = _measured(command, place)
+                lines.append(f"| {size:,} | {command} | {seconds:.1f} | {gigabytes:.2f} |")
+            subprocess.run(["rm", "-r", place], check=True)
+    return lines
+
+
+def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sweep: int) -> None:
+    """A folder like one that a run would have left, from two real records with other numbers."""
+    rows = size // seeds // (attacks + 1)
+    strengths = [round(0.01 * (n + 1), 2) for n in range(min(sweep, rows))]
+    labels = [f"defense_{n}" for n in range(rows // len(strengths))]
+    file = place.parent / "many.toml"
+    text = (ROOT / "bench" / "suites" / "smoke.toml").read_text().split("[defenses.none]")[0]
+    text = text.replace("seeds = [0]", f"seeds = {list(range(seeds))}") + "[defenses.none]\n"
+    text += "".join(
+        f"[defenses.{label}]\nuse = 'noise'\nstrengths = {strengths}\n" for label in labels
+    )
+    file.write_text(text + "".join(f"[attacks.knn_{n}]\nuse = 'knn'\n" for n in range(attacks)))
+    from bench.report import save_suite
+
+    many = suite.load(str(file))
+    save_suite(many, place)
+    for name in ("records", "scores", "samples"):
+        (place / name).mkdir()
+    found = [json.loads(path.read_text()) for path in (real / "records").glob("*.json")]
+    victim, attack = sorted(found, key=lambda record: bool(record["parent"]))
+    rng, numbers = np.random.default_rng(0), count()
+    for trial in tqdm(many.trials, leave=False, disable=None):
+        record = dict(attack if trial.parent else victim)
+        if trial.parent:
+            scores = {
+                "mse": rng.uniform(0.005, 0.05, IMAGES).astype(np.float32),
+                "ssim": rng.uniform(0.2, 0.8, IMAGES).astype(np.float32),
+            }
+        else:
+            scores = {"correct": rng.integers(0, 2, IMAGES).astype(np.float32)}
+        samples = {"samples": rng.integers(0, 255, (8, 3, 32, 32), np.uint8)}
+        arrays = {"scores": save(scores), "samples": save(samples)}
+        record |= {"key": trial.key, "config": trial.config, "parent": trial.parent}
+        record |= {"source": trial.source, "number": next(numbers)}
+        record["arrays"] = {
+            name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()
+        }
+        record.pop("sha256")
+        text = json.dumps(record, indent=1).removesuffix("\n}")
+        Store(place).record_path(trial.key).write_bytes(_sealed(text.encode()))
+        for name, content in arrays.items():
+            Store(place).arrays_path(trial.key, name).write_bytes(content)
+
+
+def _measured(command: str, place: Path) -> tuple[float, float]:
+    """Seconds and peak memory (GB) of a command."""
+    arguments = [sys.executable, "-m", "bench", command, str(place)]
+    started = time.perf_counter()
+    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, f"{command} failed"
+    return time.perf_counter() - started, usage.ru_maxrss / 1e6
