@@ -18,7 +18,8 @@ ENGINES = ("local", "slurm", "ray")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0, 1 when trials failed, 2 for bad input."""
+    """Runs a command; returns the exit code: 0, 1 when trials failed or rows moved, 2 for
+    bad input."""
     parser = _parser()
     choice = parser.parse_args(arguments)
     from datasets import DatasetError
@@ -68,7 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("folder", type=Path, metavar="DIR")
     report = commands.add_parser("report", help="write tables and figures of a results folder")
     report.set_defaults(command=_report)
-    report.add_argument("folder", type=Path, metavar="DIR")
+    report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="several: one board")
+    report.add_argument("--out", type=Path, metavar="DIR", help="default: the folder itself")
+    compare = commands.add_parser("compare", help="rows that moved beyond their intervals")
+    compare.set_defaults(command=_compare)
+    compare.add_argument("before", type=Path, metavar="DIR_A")
+    compare.add_argument("after", type=Path, metavar="DIR_B")
     listing = commands.add_parser("list", help="defenses, attacks, datasets, models and suites")
     listing.set_defaults(command=_list)
     fetch = commands.add_parser("fetch", help="download a data set")
@@ -128,7 +134,7 @@ def _run(choice: argparse.Namespace) -> int:
 
 def _rerun(choice: argparse.Namespace) -> int:
     from bench.execute import execute
-    from bench.report import read_suite
+    from bench.saved import read_suite
 
     suite = read_suite(choice.folder, current=True)
     return execute(suite, _how(choice, choice.folder), failed=choice.failed)
@@ -159,7 +165,7 @@ def _minutes(choice: argparse.Namespace) -> float:
 def _trial(choice: argparse.Namespace) -> int:
     from bench import suite
     from bench.execute import run_single
-    from bench.report import read_suite, save_suite
+    from bench.saved import read_suite, save_suite
 
     folder: Path = choice.out.resolve()
     if choice.suite:
@@ -174,7 +180,7 @@ def _trial(choice: argparse.Namespace) -> int:
 
 def _status(choice: argparse.Namespace) -> int:
     from bench.execute import status
-    from bench.report import read_suite
+    from bench.saved import read_suite
 
     print(status(read_suite(choice.folder), choice.folder))
     return 0
@@ -183,8 +189,21 @@ def _status(choice: argparse.Namespace) -> int:
 def _report(choice: argparse.Namespace) -> int:
     from bench.report import write_report
 
-    write_report(choice.folder)
+    if len(choice.folders) > 1 and choice.out is None:
+        raise BenchError("a report of several folders needs --out DIR, a folder of its own")
+    write_report(choice.folders, choice.out or choice.folders[0])
     return 0
+
+
+def _compare(choice: argparse.Namespace) -> int:
+    from bench.compare import compare
+    from bench.leaderboard import build
+    from bench.merge import merge
+
+    merge([choice.before, choice.after])  # or why they cannot be compared
+    lines, moved = compare(build(*merge([choice.before])), build(*merge([choice.after])))
+    print("\n".join(lines))
+    return 1 if moved else 0
 
 
 def _list(choice: argparse.Namespace) -> int:

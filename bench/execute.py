@@ -14,7 +14,8 @@ from bench.errors import BenchError, unknown
 from bench.grid import Grid
 from bench.plan import Estimates, Standing, choose, group_of, mend, selection, survey
 from bench.progress import Progress, duration
-from bench.report import save_suite, write_report
+from bench.report import write_report
+from bench.saved import save_suite
 from bench.store import Store
 from bench.suite import Suite, Trial
 from datasets import DATASETS
@@ -74,7 +75,7 @@ def execute(
         print(f"{failures} trials failed: python -m bench status {how.folder} says why")
         if not any(store.get(victim.key) for victim in suite.victims):
             return 1  # there is nothing to report
-    write_report(how.folder)
+    write_report([how.folder], how.folder)
     return 1 if failures else 0
 
 

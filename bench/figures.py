@@ -135,10 +135,13 @@ def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
     worst += Counter(row.worst_ssim_attack for row in board.complete)
     attacks = [name for name, _ in worst.most_common(3)]
     rows = board.complete[:: -(-len(board.complete) // SHOWN)]
-    lines = [("original", dict.fromkeys(attacks, rows[0].originals))]
+    originals = rows[0].originals
+    assert originals  # of every row with an accuracy
+    shape = store.arrays(originals, "samples")["samples"].shape
+    lines = [("original", dict.fromkeys(attacks, originals))]
     lines += [(row.label, row.samples) for row in rows]
     blocks = [
-        np.concatenate([_strip(_images(store, places.get(name))) for _, places in lines])
+        np.concatenate([_strip(_images(store, places.get(name), shape)) for _, places in lines])
         for name in attacks
     ]
     gap = np.full((len(blocks[0]), 12, 3), 255, np.uint8)
@@ -157,8 +160,10 @@ def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
         return save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
 
 
-def _images(store: Store, place: Record | None) -> np.ndarray:
-    assert place  # a complete row has all attacks
+def _images(store: Store, place: Record | None, shape: tuple[int, ...]) -> np.ndarray:
+    """The images (n, C, H, W), uint8; white where an attack did not see the row."""
+    if place is None:
+        return np.full(shape, 255, np.uint8)
     return store.arrays(place, "samples")["samples"]
 
 

@@ -1,12 +1,12 @@
 """Records to rows: one row per defense and strength, with the worst case and its flags."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.stats import Estimate, bootstrap, bootstrap_all
+from bench.stats import Estimate, interval, resample
 from bench.store import Record, Store
 from bench.suite import Suite, Trial
 
@@ -49,6 +49,13 @@ class Row:
     flags: list[str] = field(default_factory=list)
     payload: int = 0
     client_parameters: int = 0
+    noise: float | None = None
+    """Standard deviation of the noise that the defense adds, of those that add any."""
+    chance: float = 0.0
+    """Accuracy of the most frequent class."""
+    draws: dict[str, np.ndarray] = field(default_factory=dict)
+    """The bootstrap's means (RESAMPLES,) of the accuracy and of the worst case by metric, paired
+    between the rows of a board."""
     train_seconds: float = float("nan")
     history: dict[str, np.ndarray] = field(default_factory=dict)
     """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
@@ -105,6 +112,7 @@ def build(suite: Suite, store: Store) -> Board:
     rows = [row for row, _ in found]
     floors = next((floors for _, floors in found if floors), {})
     _flag_controls(rows, _controls(suite, attacks_of, store))
+    _flag_fewer(rows)
     return Board(suite, rows, floors)
 
 
@@ -130,13 +138,18 @@ def _row(
     floors: dict[str, dict[str, float]] = records[0]["floors"]
     row.seeds = [record["config"]["seed"] for record in records]
     correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
-    row.accuracy, row.originals = bootstrap(correct.astype(np.float64)), _place(records[0])
+    row.draws["accuracy"] = resample(correct[None, :, None].astype(np.float64))[0]
+    row.accuracy = interval(correct.mean(), row.draws["accuracy"])
+    row.originals = _place(records[0])
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
+    row.chance = records[0]["metrics"]["chance"]
+    row.noise = victims[0].config["defense"]["options"].get("noise")
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    # an attack counts when it ran on every trained victim
-    complete = {name: runs for name, runs in attacked.items() if len(runs) == len(trained)}
-    row.attacks = _estimates(store, complete, floors["mean_image"]["mse"])
+    # an attack counts when it ran on every trained victim, with every attack seed
+    planned = Counter(t.config["attack"]["label"] for v, _ in trained for t in attacks_of[v.key])
+    complete = {name: runs for name, runs in attacked.items() if len(runs) == planned[name]}
+    draws = _estimate(row, store, complete, floors["mean_image"]["mse"])
     for attack, runs in complete.items():
         row.samples[attack] = _place(runs[0])
         row.kinds[attack] = runs[0]["kind"]
@@ -151,6 +164,7 @@ def _row(
     if judged:
         row.worst_attack = min(judged, key=lambda a: row.attacks[a]["mse"].mean)
         row.worst_ssim_attack = max(judged, key=lambda a: row.attacks[a]["ssim"].mean)
+        row.draws |= draws[row.worst_attack] | {"ssim": draws[row.worst_ssim_attack]["ssim"]}
         row.flags = list(_flags(row, records, {a: attacked[a] for a in judged}))
     return row, floors
 
@@ -173,25 +187,24 @@ def _place(record: Record) -> Record:
     return {name: record[name] for name in ("key", "arrays")}
 
 
-def _estimates(
-    store: Store, attacked: dict[str, list[Record]], floor: float
-) -> dict[str, dict[str, Estimate]]:
-    """Every metric of every attack, over seeds and images; FVU is MSE over the floor's."""
-    values = []
-    for runs in attacked.values():
+def _estimate(
+    row: Row, store: Store, attacked: dict[str, list[Record]], floor: float
+) -> dict[str, dict[str, np.ndarray]]:
+    """Sets every metric of every attack, over seeds, attack seeds and images; FVU is MSE over the
+    floor's. Returns the bootstrap's draws."""
+    found = {}
+    for attack, runs in attacked.items():
         scores = [store.arrays(record, "scores") for record in runs]
         error = np.stack([each["mse"] for each in scores]).astype(np.float64)
         similarity = np.stack([each["ssim"] for each in scores]).astype(np.float64)
-        values += [error, similarity, -10 * np.log10(np.maximum(error, 1e-10))]
-    if not values:
-        return {}
-    found = iter(bootstrap_all(np.stack(values)))
-    estimates = {}
-    for attack in attacked:
-        metrics = {name: next(found) for name in ("mse", "ssim", "psnr")}
-        metrics["fvu"] = Estimate(*(value / floor for value in metrics["mse"]))
-        estimates[attack] = metrics
-    return estimates
+        values = np.stack([error, similarity, -10 * np.log10(np.maximum(error, 1e-10))])
+        tables = values.reshape(3, len(row.seeds), -1, values.shape[-1])
+        draws = dict(zip(("mse", "ssim", "psnr"), resample(tables), strict=True))
+        means = dict(zip(draws, values.mean((1, 2)), strict=True))
+        draws["fvu"], means["fvu"] = draws["mse"] / floor, means["mse"] / floor
+        row.attacks[attack] = {name: interval(means[name], draws[name]) for name in METRICS}
+        found[attack] = draws
+    return found
 
 
 def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) -> Iterable[str]:
@@ -213,8 +226,7 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         best[kind] = min(error, best.get(kind, error))
     if "trained" in best and best.get("closed_form", 1.0) < best["trained"]:
         yield "simple_beats_strong"
-    chance = victims[0]["metrics"]["chance"]
-    if row.accuracy and row.accuracy.mean < chance + 0.2 * (1 - chance):
+    if row.accuracy and row.accuracy.mean < row.chance + 0.2 * (1 - row.chance):
         yield "utility_collapse"
     if victims[0]["randomized"]:
         yield "randomized"
@@ -236,6 +248,15 @@ def _controls(suite: Suite, attacks_of: dict[str, list[Trial]], store: Store) ->
             fvu = min(errors) / trained["floors"]["mean_image"]["mse"]
             found[victim.config["seed"]] = max(fvu, found.get(victim.config["seed"], 0.0))
     return found
+
+
+def _flag_fewer(rows: list[Row]) -> None:
+    """``fewer_attacks``: another row was also attacked in ways that this one was not, so that
+    their worst cases are not alike; it happens where results of several folders meet."""
+    judged = {attack for row in rows for attack in row.attacks if attack not in row.repeats}
+    for row in rows:
+        if row.worst_attack and not row.missing and judged - set(row.attacks):
+            row.flags.append("fewer_attacks")
 
 
 def _flag_controls(rows: list[Row], controls: dict[int, float]) -> None:

@@ -4,6 +4,9 @@ from torch import Tensor
 
 from attacks import similarity
 
+VERSION = 1
+"""Raised when a metric changes: scores of different versions are not comparable."""
+
 
 def mse(x: Tensor, guess: Tensor) -> Tensor:
     """Mean squared error (N,) over all pixels and channels of (N, C, H, W) images in [0, 1].

@@ -69,7 +69,9 @@ def over_seconds(board: Board, folder: Path) -> list[Path]:
         title = "what more time buys an attack (lower is stronger)"
         figure.suptitle(f"{board.suite.name}: {title}", x=0.01, ha="left", fontsize=10)
         handles = [
-            Line2D([], [], linestyle="", markersize=9, label=f"{place} {name}", **_mark(row, name))
+            Line2D(
+                [], [], linestyle="", markersize=9, label=f"{place} {name}", **_mark(rows[0], name)
+            )
             for name, place in number.items()
         ]
         figure.legend(handles=handles, loc="outside right upper", alignment="left")
@@ -115,7 +117,8 @@ def against_optimum(board: Board, folder: Path) -> list[Path]:
     rows.sort(key=lambda row: row.strength or 0)
     noise = [row.strength or 0 for row in rows]
     least = np.array([row.optimum for row in rows])
-    names = [name for name in rows[0].attacks if name not in rows[0].repeats]
+    everywhere = set.intersection(*(set(row.attacks) - row.repeats for row in rows))
+    names = [name for name in rows[0].attacks if name in everywhere]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 4.2), layout="constrained")
         left, right = figure.subplots(1, 2)

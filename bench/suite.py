@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from attacks import ATTACKS
 from bench.errors import BenchError, unknown
@@ -19,7 +19,7 @@ from defenses import DEFENSES
 SUITES = Path(__file__).parent / "suites"
 RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
 """Names of columns, and so not of attacks."""
-PROTOCOL = 2
+PROTOCOL = 3
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 
@@ -42,8 +42,11 @@ class Trial(NamedTuple):
         victim = self.config["victim"] if self.parent else self.config
         defense = victim["defense"]
         strength = "" if defense["strength"] is None else f" {defense['strength']:g}"
-        attack = f"{self.config['attack']['label']} on " if self.parent else ""
-        return f"{attack}{defense['label']}{strength}, seed {victim['seed']}"
+        name = f"{defense['label']}{strength}, seed {victim['seed']}"
+        if self.parent is None:
+            return name
+        again = f", attack seed {self.config['seed']}" if self.config["seed"] else ""
+        return f"{self.config['attack']['label']} on {name}{again}"
 
 
 class _File(BaseModel):
@@ -54,6 +57,7 @@ class _File(BaseModel):
     description: str
     model: str
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    attack_seeds: PositiveInt = 1
     dataset: dict[str, Any]
     training: Training
     defenses: dict[str, dict[str, Any]] = Field(min_length=1)
@@ -71,6 +75,18 @@ class Suite(NamedTuple):
     @property
     def trials(self) -> tuple[Trial, ...]:
         return self.victims + self.attacks
+
+
+def attacks_on(
+    victim: Trial, attacks: Sequence[Mapping[str, Any]], attack_seeds: int
+) -> list[Trial]:
+    """Every attack on a victim, with every attack seed."""
+    configs = [
+        {"victim": victim.config, "attack": attack, "seed": seed}
+        for attack in attacks
+        for seed in range(attack_seeds)
+    ]
+    return [Trial(key_of(config), config, victim.key) for config in configs]
 
 
 def names() -> dict[str, str]:
@@ -158,9 +174,7 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
             }
             key = key_of(victim)
             victims.append(Trial(key, victim, None))
-            for attack in attacks:
-                config = {"victim": victim, "attack": attack}
-                attacking.append(Trial(key_of(config), config, key))
+            attacking += attacks_on(victims[-1], attacks, file.attack_seeds)
     return Suite(path.stem, file.description, tuple(victims), tuple(attacking))
 
 

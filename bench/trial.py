@@ -18,7 +18,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from attacks import ATTACKS, Knowledge
 from attacks.base import WhiteBox, finite
 from bench.bounds import lower_bound, optimum, sample
-from bench.metrics import mse, psnr_of, ssim
+from bench.metrics import VERSION, mse, psnr_of, ssim
 from bench.seeds import seed_for
 from bench.store import Store
 from bench.suite import Trial
@@ -64,6 +64,7 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         "parent": trial.parent,
         "source": trial.source,
         "data_hash": split.hash,
+        "metric_version": VERSION,
         **results,
         "seconds": {**results["seconds"], "total": round(time.perf_counter() - started, 3)},
         "machine": _machine(device),
@@ -137,13 +138,15 @@ def _attack_victim(
     trial: Trial, split: Split, store: Store
 ) -> tuple[dict[str, Tensor], Tensor, dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
+    # without a second number for the first attack seed: its draws are those of the victim's seed
+    seeds = [config["seed"], *([trial.config["seed"]] if trial.config["seed"] else [])]
     parent = store.need(str(trial.parent))
     checkpoint = parent["checkpoint_sha256"]
     victim, z_aux, z_test = _stored_victim(str(trial.parent), checkpoint, store.folder, split)
     attack = ATTACKS[chosen["name"]](**chosen["options"])
 
     def release() -> Tensor:
-        torch.manual_seed(seed_for("release", config["seed"]))  # the same for every attack
+        torch.manual_seed(seed_for("release", *seeds))  # the same for every attack
         return finite(_repeated(victim, z_test, attack.releases)).clone()
 
     everything = Knowledge(  # copies: what an attack does to them touches no other trial
@@ -154,7 +157,7 @@ def _attack_victim(
         query=victim.release,
         client=WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise),
     )
-    torch.manual_seed(seed_for("attack", chosen["label"], config["seed"]))
+    torch.manual_seed(seed_for("attack", chosen["label"], *seeds))
     guess, fitting, rebuilding = behind_wall(attack, grant(attack.level, everything), release)
     scores = {"mse": mse(split.test.x, guess), "ssim": ssim(split.test.x, guess)}
     metrics = {name: _summary(values) for name, values in scores.items()}

@@ -15,7 +15,6 @@ import torch
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from bench.models import MODELS
 from bench.options import options_of
 from bench.store import write_whole
 from bench.victim import Victim
@@ -89,7 +88,7 @@ def training_step(model: str, name: str, device: str) -> Callable[[], object]:
 
 def steps(device: str) -> list[str]:
     lines = ["| model | noise, ms | " + " | ".join(CEM) + " |", "|---" * (len(CEM) + 2) + "|"]
-    for model in MODELS:
+    for model in LIMITS:
         candidates = {name: training_step(model, name, device) for name in ["noise", *CEM]}
         found = medians(candidates, 40 if model == "small" else 12)
         cells = [f"{found[n] / found['noise']:.3f} (limit {LIMITS[model][n]})" for n in CEM]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -118,7 +117,7 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
         f"[defenses.{label}]\nuse = 'noise'\nstrengths = {strengths}\n" for label in labels
     )
     file.write_text(text + "".join(f"[attacks.knn_{n}]\nuse = 'knn'\n" for n in range(attacks)))
-    from bench.report import save_suite
+    from bench.saved import save_suite
 
     many = suite.load(str(file))
     save_suite(many, place)
@@ -152,9 +151,16 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
 
 def _measured(command: str, place: Path) -> tuple[float, float]:
     """Seconds and peak memory (GB) of a command."""
-    arguments = [sys.executable, "-m", "bench", command, str(place)]
+    script = (
+        "import atexit, runpy, sys\n"
+        "atexit.register(lambda: sys.stderr.write(open('/proc/self/status').read()))\n"
+        f"sys.argv = ['bench', {command!r}, {str(place)!r}]\n"
+        "runpy.run_module('bench', run_name='__main__')\n"
+    )
     started = time.perf_counter()
-    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, f"{command} failed"
-    return time.perf_counter() - started, usage.ru_maxrss / 1e6
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    seconds = time.perf_counter() - started
+    peak = next(line for line in done.stderr.splitlines() if line.startswith("VmHWM:"))
+    return seconds, int(peak.split()[1]) / 1e6

@@ -28,7 +28,7 @@ def trial(what: str, parent: Trial | None = None, number: int = 0) -> Trial:
     config = {"defense": defense, "seed": number}
     if parent:
         attack = {"label": what, "name": "mean"}
-        config = {"victim": parent.config, "attack": attack, "n": number}
+        config = {"victim": parent.config, "attack": attack, "seed": number}
     return Trial(key_of(config), config, parent.key if parent else None)
 
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from bench.stats import bootstrap
+from bench.stats import bootstrap, resample
 
 
 def test_interval_of_a_mean_is_the_normal_one():
@@ -22,10 +23,56 @@ def test_the_same_images_under_every_seed_count_once():
     assert many.high - many.low == pytest.approx(one.high - one.low, rel=0.05)
 
 
-def test_seeds_that_differ_widen_the_interval():
-    offsets = np.linspace(-1, 1, 8)[:, None]
-    found = bootstrap(np.zeros((8, 100)) + offsets)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * offsets.std() / 8**0.5, rel=0.15)
+def test_few_seeds_that_make_all_the_difference_have_students_interval():
+    """Half-width t s / sqrt(n) with s of n - 1 degrees of freedom."""
+    for seeds in (5, 8, 20):
+        offsets = np.random.default_rng(seeds).normal(size=(seeds, 1))
+        draws = resample((offsets + np.zeros((seeds, 100)))[None, :, None])[0]
+        half = t.ppf(0.975, seeds - 1) * offsets.std(ddof=1) / seeds**0.5
+        low, high = np.quantile(draws, [0.025, 0.975])
+        assert (high - low) / 2 == pytest.approx(half, rel=0.12)
+
+
+def test_repeats_on_one_victim_are_drawn_and_on_several_follow_their_victim():
+    rng = np.random.default_rng(0)
+    repeats = rng.normal(size=(1, 12, 1)) + np.zeros((1, 12, 60))
+    found = bootstrap(repeats)
+    half = t.ppf(0.975, 11) * repeats[0, :, 0].std(ddof=1) / 12**0.5
+    assert found.high - found.low == pytest.approx(2 * half, rel=0.1)
+    several = rng.normal(size=(6, 4, 80))
+    assert bootstrap(several) == pytest.approx(bootstrap(several.mean(1)))
+    one = rng.normal(size=(1, 1, 80))
+    assert bootstrap(one) == bootstrap(one[:, 0])
+
+
+def test_no_mean_leaves_the_range_of_the_values():
+    found = bootstrap(np.array([[0.0] * 50, [1.0] * 50]))
+    assert (found.low, found.high) == (0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seeds", "repeats", "least"),
+    [(1, 1, 0.92), (2, 1, 0.84), (3, 1, 0.9), (3, 3, 0.9), (5, 2, 0.91)],
+)
+@pytest.mark.parametrize(
+    "spread", [(1, 0, 0, 3), (0.3, 1, 0.1, 1), (0.05, 1, 0.05, 0.5), (0, 1, 0, 1)]
+)
+def test_intervals_cover_the_truth(seeds, repeats, least, spread):
+    """400 worlds with effects of seed, image, repeat and all else; the truth is 0."""
+    worlds, images = 400, 200
+    if seeds == 1:  # one seed says nothing about seeds
+        spread = (0, *spread[1:2], 0, *spread[3:])
+    rng = np.random.default_rng(1)
+    shapes = [(seeds, 1, 1), (1, 1, images), (seeds, repeats, 1), (seeds, repeats, images)]
+    values = sum(
+        rng.normal(0, std, (worlds, *shape)) for std, shape in zip(spread, shapes, strict=True)
+    )
+    low, high = np.quantile(resample(values), [0.025, 0.975], axis=1)
+    covered = np.mean((low <= 0) & (high >= 0))
+    assert least <= covered <= 1
+    width, needed = np.median(high - low), 2 * 1.96 * values.mean((1, 2, 3)).std()
+    assert width < (3.5 if seeds < 3 else 2.4) * needed  # and are not just wide
 
 
 def test_it_is_deterministic_and_exact_for_constants():

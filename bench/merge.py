@@ -1,0 +1,88 @@
+"""Several results folders read as one: a submission beside what it is compared with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.saved import read_suite
+from bench.store import Store
+from bench.suite import Suite, Trial
+
+
+class Stores(Store):
+    """The records of several folders; a trial's are those of the first folder that has them."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders[0])
+        self._stores = [Store(folder) for folder in folders]
+
+    def record_path(self, key: str) -> Path:
+        return self._home(key).record_path(key)
+
+    def arrays_path(self, key: str, name: str) -> Path:
+        return self._home(key).arrays_path(key, name)
+
+    def _home(self, key: str) -> Store:
+        homes = (store for store in self._stores if store.record_path(key).exists())
+        return next(homes, self._stores[0])
+
+
+def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
+    """One suite of all folders, and a store of their records.
+
+    A trial that several folders have counts once. Where folders give one name to different
+    defenses, or to other options or trainings of one, those of later folders carry the folder's
+    name. Every victim keeps the attacks of the folders it is in.
+
+    Raises:
+        BenchError: one is no results folder, or its data, or the metrics it was scored with,
+            differ from those of the first.
+    """
+    suites = [read_suite(folder) for folder in folders]
+    if len(folders) == 1:
+        return suites[0], Store(folders[0])
+    ours = _facts(folders[0], suites[0])
+    for folder, suite in zip(folders, suites, strict=True):
+        for what, value in _facts(folder, suite).items():
+            if value != ours[what]:
+                raise BenchError(
+                    f"{folder} is not comparable with {folders[0]}: its records have {what} "
+                    f"{value} instead of {ours[what]}"
+                )
+    meaning: dict[tuple[str, float | None], object] = {}
+    trials: dict[str, Trial] = {}
+    for folder, suite in zip(folders, suites, strict=True):
+        for victim in suite.victims:
+            defense = victim.config["defense"]
+            what_it_is = {**victim.config, "seed": None}
+            known = meaning.setdefault((defense["label"], defense["strength"]), what_it_is)
+            label = defense["label"] + ("" if known == what_it_is else f" ({folder.name})")
+            config = {**victim.config, "defense": {**defense, "label": label}}
+            trials.setdefault(victim.key, Trial(victim.key, config, None))
+        for attack in suite.attacks:
+            config = {**attack.config, "victim": trials[str(attack.parent)].config}
+            trials.setdefault(attack.key, Trial(attack.key, config, attack.parent))
+    name = " + ".join(dict.fromkeys(suite.name for suite in suites))
+    victims = tuple(trial for trial in trials.values() if trial.parent is None)
+    attacks = tuple(trial for trial in trials.values() if trial.parent)
+    return Suite(name, suites[0].description, victims, attacks), Stores(folders)
+
+
+def _facts(folder: Path, suite: Suite) -> dict[str, object]:
+    """What all records of a folder must share, with each other and with other folders.
+
+    Raises:
+        BenchError: they do not, or there is none.
+    """
+    store = Store(folder)
+    records = [record for trial in suite.trials if (record := store.get(trial.key))]
+    if not records:
+        raise BenchError(f"{folder} holds no finished trial; run the suite first")
+    facts: dict[str, object] = {}
+    for what in ("data_hash", "metric_version"):
+        found = {record.get(what) for record in records}
+        if len(found) > 1:
+            values = ", ".join(sorted(map(str, found)))
+            raise BenchError(f"{folder}: its records do not agree on {what}: {values}")
+        facts[what] = found.pop()
+    return facts

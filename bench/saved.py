@@ -1,0 +1,72 @@
+"""The suite of a results folder, ``suite.json``: which trials its tables are about."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from attacks import ATTACKS
+from bench.errors import BenchError
+from bench.options import resolve
+from bench.store import key_of, read_json, write_json
+from bench.suite import PROTOCOL, Suite, Trial, attacks_on
+from datasets import DATASETS
+from defenses import DEFENSES
+
+
+def save_suite(suite: Suite, folder: Path) -> None:
+    """Writes ``suite.json``: which trials belong to this folder's tables."""
+    attacks = [
+        attack.config["attack"]
+        for attack in suite.attacks
+        if attack.parent == suite.victims[0].key and attack.config["seed"] == 0
+    ]
+    attack_seeds = 1 + max(attack.config["seed"] for attack in suite.attacks)
+    victims = [victim.config for victim in suite.victims]
+    content: dict[str, Any] = {"name": suite.name, "description": suite.description}
+    content |= {"attack_seeds": attack_seeds, "victims": victims, "attacks": attacks}
+    write_json(folder / "suite.json", content)
+
+
+def read_suite(folder: Path, *, current: bool = False) -> Suite:
+    """The suite of a results folder.
+
+    Args:
+        folder: the results folder.
+        current: the options of its defenses and attacks must be those of the present code, so
+            that its trials can be run.
+
+    Raises:
+        BenchError: not a results folder, or one of another version.
+    """
+    path = folder / "suite.json"
+    if not path.is_file():
+        raise BenchError(f"{folder} is no results folder: it has no suite.json; run a suite first")
+    try:
+        content = read_json(path)
+        if any(config["protocol"] != PROTOCOL for config in content["victims"]) or (
+            current and not _is_current(content)
+        ):
+            raise BenchError(f"{folder} was made by another version; run the suite again")
+        victims = [Trial(key_of(config), config, None) for config in content["victims"]]
+        attacks: list[Trial] = []
+        for victim in victims:
+            attacks += attacks_on(victim, content["attacks"], content["attack_seeds"])
+        return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
+    except (KeyError, TypeError):
+        raise BenchError(f"{path} is altered; run the suite again") from None
+
+
+def _is_current(content: dict[str, Any]) -> bool:
+    components: list[tuple[dict[str, Any], Mapping[str, type]]]
+    components = [(config["defense"], DEFENSES) for config in content["victims"]]
+    components += [(config["dataset"], DATASETS) for config in content["victims"][:1]]
+    components += [(config, ATTACKS) for config in content["attacks"]]
+    try:
+        return all(
+            resolve(table[entry["name"]], entry["options"]) == entry["options"]
+            for entry, table in components
+        )
+    except (KeyError, ValidationError):
+        return False

@@ -1,0 +1,131 @@
+"""Frontiers, hypervolumes, ranks and paired comparisons, on numbers one can check by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import judgement, leaderboard
+from bench.frontier import hypervolume, privacy_at, ranks
+from bench.stats import RESAMPLES, Estimate
+from bench.suite import Suite
+
+POINTS = st.lists(
+    st.tuples(st.floats(0.1, 1), st.floats(0, 1)), min_size=1, max_size=6, unique_by=lambda p: p[0]
+)
+
+
+def columns(points) -> tuple[np.ndarray, np.ndarray]:
+    accuracy, privacy = np.array(points).T
+    return accuracy[:, None], privacy[:, None]
+
+
+def counted(points, chance: float) -> float:
+    """The hypervolume by counting the cells of a grid."""
+    at = (np.arange(400) + 0.5) / 400
+    x, y = chance + (1 - chance) * at[:, None], at[None]
+    return float(np.mean(np.any([(a >= x) & (p >= y) for a, p in points], axis=0)))
+
+
+def test_a_hypervolume_is_an_area():
+    assert hypervolume(*columns([(0.9, 0.2), (0.5, 0.6)]), 0.0)[0] == pytest.approx(0.38)
+    assert hypervolume(*columns([(0.55, 1.0)]), 0.1)[0] == pytest.approx(0.5)
+    assert hypervolume(*columns([(0.05, 1.0)]), 0.1)[0] == 0  # below chance is worth nothing
+    assert hypervolume(*columns([(1.0, 1.3)]), 0.1)[0] == 1  # more than nothing leaked is nothing
+
+
+@given(POINTS)
+def test_a_hypervolume_counts_cells_and_grows_with_points(points):
+    area = hypervolume(*columns(points), 0.1)[0]
+    assert area == pytest.approx(counted(points, 0.1), abs=0.01)
+    assert hypervolume(*columns(points[:1]), 0.1)[0] <= area + 1e-12
+
+
+@given(POINTS, st.floats(0.1, 1))
+def test_privacy_at_an_accuracy_lies_on_the_frontier(points, target):
+    found = privacy_at(*columns(points), np.array([target]))[0]
+    enough = [privacy for accuracy, privacy in points if accuracy >= target]
+    if not enough:
+        assert np.isnan(found)
+        return
+    beaten = [any((b > a and q >= p) or (b >= a and q > p) for b, q in points) for a, p in points]
+    frontier = sorted(point for point, worse in zip(points, beaten, strict=True) if not worse)
+    expected = np.interp(target, *np.array(frontier).T)
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert found >= max(enough) - 1e-12
+
+
+def test_each_draw_has_its_own_frontier():
+    accuracy = np.array([[0.9, 0.7], [0.8, 0.95]])
+    privacy = np.array([[0.2, 0.6], [0.6, 0.1]])
+    found = privacy_at(accuracy, privacy, np.array([0.85, 0.7]))
+    np.testing.assert_allclose(found, [0.4, 0.6])
+
+
+def test_ranks_tie_where_intervals_overlap():
+    chain = [Estimate(m, m - 0.6, m + 0.6) for m in (3, 2, 1)]
+    assert ranks(chain) == [(1, 2), (1, 3), (2, 3)]
+    assert ranks([Estimate(m, m, m) for m in (1, 3, 2)]) == [(3, 3), (1, 1), (2, 2)]
+
+
+def row(defense, strength, accuracy, error, noise=None, jitter=0.0) -> leaderboard.Row:
+    """A row whose draws deviate together with those of every other row, and by ``jitter`` alone."""
+    shared = np.linspace(-0.05, 0.05, RESAMPLES)
+    own = jitter * np.random.default_rng(0).normal(size=RESAMPLES)
+    made = leaderboard.Row(defense, strength, defense, seeds=[0, 1], chance=0.1, noise=noise)
+    draws = {"accuracy": accuracy + shared, "mse": error * (1 + 2 * shared) + own}
+    made.draws = draws | {"fvu": draws["mse"] / 0.1}
+    exact = {name: Estimate(error, error, error) for name in leaderboard.METRICS}
+    exact["fvu"] = Estimate(error / 0.1, error / 0.1, error / 0.1)
+    made.accuracy = Estimate(accuracy, accuracy - 0.0475, accuracy + 0.0475)
+    made.attacks, made.worst_attack, made.worst_ssim_attack = {"gmm": exact}, "gmm", "gmm"
+    return made
+
+
+def board(*rows) -> leaderboard.Board:
+    return leaderboard.Board(Suite("hand", "", (), ()), list(rows), {})
+
+
+def test_paired_differences_cancel_what_rows_share():
+    plain, better = row("noise", 0.1, 0.9, 0.02, 0.1), row("cem", 5.0, 0.88, 0.03, 0.1)
+    found = judgement.against_noise(board(plain, better))
+    assert found["cem 5"]["accuracy_over_noise"] == pytest.approx((-0.02, -0.02, -0.02))
+    assert found["cem 5"]["mse_over_noise"].mean == pytest.approx(0.01)
+    assert found["cem 5"]["mse_over_noise"].low == pytest.approx(0.01 * (1 - 0.095))
+    assert found["noise 0.1"]["mse_over_noise"] is None
+
+
+def test_a_row_is_compared_with_noise_of_its_own_strength_and_seeds():
+    plain, other = row("noise", 0.1, 0.9, 0.02, 0.1), row("noise", 0.4, 0.8, 0.05, 0.4)
+    cem = row("cem", 5.0, 0.88, 0.03, 0.4)
+    found = judgement.against_noise(board(plain, other, cem))
+    assert found["cem 5"]["mse_over_noise"].mean == pytest.approx(-0.02)
+    # at accuracy .88 the frontier of noise has FVU .2 + (.5 - .2) * .02 / .1 = .26
+    assert found["cem 5"]["fvu_over_noise"].mean == pytest.approx(0.3 - 0.26)
+    other.seeds = plain.seeds = [0]
+    assert judgement.against_noise(board(plain, other, cem))["cem 5"] == {
+        "accuracy_over_noise": None,
+        "mse_over_noise": None,
+        "fvu_over_noise": None,
+    }
+
+
+def test_a_line_per_defense():
+    none = row("none", None, 0.95, 0.01)
+    plain = [row("noise", 0.1, 0.93, 0.02, 0.1), row("noise", 0.4, 0.85, 0.05, 0.4)]
+    lines = {line["defense"]: line for line in judgement.by_defense(board(none, *plain))}
+    assert set(lines) == {"none", "noise"}
+    noise = lines["noise"]
+    assert noise["strengths"] == 2
+    assert noise["hypervolume"] == pytest.approx(((0.93 - 0.85) * 0.2 + (0.85 - 0.1) * 0.5) / 0.9)
+    assert noise["fvu_at_2_points"] == pytest.approx(0.2)
+    assert noise["fvu_at_5_points"] == pytest.approx(0.2 + 0.3 * 0.03 / 0.08)
+    assert noise["fvu_at_1_points"] is None  # at .94 there is no noise
+    assert lines["none"]["fvu_at_1_points"] == pytest.approx(0.1)
+    assert (noise["rank_best"], lines["none"]["rank_best"]) == (1, 2)
+
+
+def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
+    (line,) = judgement.by_defense(board(row("noise", 0.1, 0.93, 0.02, 0.1)))
+    assert line["fvu_at_1_points"] is None
+    assert line["rank_best"] == line["rank_worst"] == 1

@@ -1,0 +1,139 @@
+"""Submissions merged, results compared, and what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from bench.saved import read_suite
+from bench.store import Store, key_of
+from bench.suite import Suite, Trial
+
+DEFENSE = "kmeans_cem"
+
+
+def submission(
+    run: Path, folder: Path, *, training=None, record=None, mse=None, label=None
+) -> Path:
+    """What an author would send: the records of one defense, with changes to its training, to its
+    records, to its scores or to its name."""
+    from bench.saved import save_suite
+
+    source, store, suite = Store(run), Store(folder), read_suite(run)
+    victims, attacks = [], []
+    for trial in suite.trials:
+        old = trial.config["victim"] if trial.parent else trial.config
+        if old["defense"]["label"] != DEFENSE:
+            continue
+        victim = {**old, "training": {**old["training"], **(training or {})}}
+        victim["defense"] = {**old["defense"], "label": label or DEFENSE}
+        config = {**trial.config, "victim": victim} if trial.parent else victim
+        new = Trial(key_of(config), config, key_of(victim) if trial.parent else None)
+        (attacks if trial.parent else victims).append(new)
+        found = source.need(trial.key)
+        arrays = {}
+        for name in found["arrays"]:
+            content = source.arrays_path(trial.key, name).read_bytes()
+            if mse and name == "scores" and trial.parent:
+                values = load(content)
+                content = save(values | {"mse": np.float32(mse) * values["mse"]})
+            arrays[name] = content
+        found |= {"key": new.key, "config": new.config, "parent": new.parent, **(record or {})}
+        store.finish(found, arrays)
+    save_suite(Suite("theirs", "", tuple(victims), tuple(attacks)), folder)
+    return folder
+
+
+def board(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
+    with (folder / "leaderboard.csv").open() as file:
+        return {(row["defense"], row["strength"]): row for row in csv.DictReader(file)}
+
+
+def test_what_both_have_counts_once(run, tmp_path, here):
+    theirs = submission(run, tmp_path / "theirs")
+    done = here("report", run, theirs, "--out", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    ours = (run / "leaderboard.csv").read_text()
+    assert (tmp_path / "both" / "leaderboard.csv").read_text() == ours
+
+
+def test_a_submission_gets_its_rows(run, tmp_path, here):
+    theirs = submission(run, tmp_path / "theirs", label="mine", mse=2)
+    done = here("report", run, theirs, "--out", tmp_path / "both")
+    assert done.returncode == 0, done.stderr
+    rows = board(tmp_path / "both")
+    assert len(rows) == 8
+    ours, mine = rows[DEFENSE, "0.1"], rows["mine", "0.1"]
+    assert float(mine["worst_mse"]) == pytest.approx(2 * float(ours["worst_mse"]), rel=1e-4)
+    assert mine["accuracy"] == ours["accuracy"]
+
+
+def test_one_name_for_two_things_is_told_apart(run, tmp_path, here):
+    theirs = submission(run, tmp_path / "theirs", training={"epochs": 99})
+    here("report", run, theirs, "--out", tmp_path / "both")
+    rows = board(tmp_path / "both")
+    assert (DEFENSE, "0.1") in rows
+    assert (f"{DEFENSE} (theirs)", "0.1") in rows
+    assert rows[DEFENSE, "0.1"]["seeds"] == "1"
+
+
+def test_a_row_with_fewer_attacks_says_so(run, tmp_path, here):
+    theirs = submission(run, tmp_path / "theirs", label="mine")
+    content = json.loads((theirs / "suite.json").read_text())
+    content["attacks"] = [a for a in content["attacks"] if a["label"] != "decoder"]
+    (theirs / "suite.json").write_text(json.dumps(content))
+    here("report", run, theirs, "--out", tmp_path / "both")
+    rows = board(tmp_path / "both")
+    assert "fewer_attacks" in rows["mine", "0.1"]["flags"]
+    assert "fewer_attacks" not in rows[DEFENSE, "0.1"]["flags"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data_hash": "other"}, ["data_hash other instead of"]),
+        ({"metric_version": 99}, ["metric_version 99 instead of 1"]),
+    ],
+)
+def test_what_is_not_comparable_is_refused_with_the_reason(run, tmp_path, refused, change, words):
+    theirs = submission(run, tmp_path / "theirs", label="mine", record=change)
+    refused(["report", run, theirs, "--out", tmp_path / "both"], "not comparable", *words)
+    refused(["compare", run, theirs], "not comparable", *words)
+    refused(["report", run, theirs], "--out")
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_comparison_names_what_moved_beyond_its_interval(run, copy, tmp_path, here):
+    same = here("compare", run, copy)
+    assert (same.returncode, same.stdout) == (0, "7 rows in both, none moved\n")
+    theirs = submission(run, tmp_path / "theirs", mse=2)
+    moved = here("compare", submission(run, tmp_path / "before"), theirs)
+    assert moved.returncode == 1
+    lines = moved.stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(f"{DEFENSE} 0.1: worst mse ")
+    assert lines[1].startswith(f"{DEFENSE} 0.1: worst fvu ")
+    assert lines[-1] == "1 rows in both, see above"
+    slightly = submission(run, tmp_path / "slightly", mse=1.05)
+    assert here("compare", tmp_path / "before", slightly).returncode == 0
+    assert "none: only in the first" in here("compare", run, theirs).stdout
+
+
+def test_the_records_are_a_tidy_table(run):
+    with (run / "records.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 7 * 6
+    store = Store(run)
+    for row in rows:
+        record = store.need(row["key"])
+        assert row["status"] == "ok"
+        assert row["victim"] == (record["parent"] or record["key"])
+        if record["parent"]:
+            assert float(row["mse_mean"]) == pytest.approx(record["metrics"]["mse"]["mean"], 1e-5)
+            assert row["attack_seed"] == "0"
+            assert row["accuracy"] == ""
+        else:
+            assert float(row["accuracy"]) == pytest.approx(record["metrics"]["accuracy"], 1e-5)
