@@ -1,7 +1,6 @@
 """The pictures of a run: privacy-utility curves and reconstructions."""
 
 import io
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.leaderboard import Board, Row
-from bench.store import Record, Store, write_whole
+from bench.store import write_whole
 
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
@@ -28,10 +27,14 @@ STYLE: Any = {
     "svg.hashsalt": "smashbench",
     "svg.fonttype": "none",
 }
-SHOWN = 40
-"""Most rows whose reconstructions are shown."""
 LABELLED = 200
 """Most points that carry the strength beside them."""
+WORDS = {
+    "mse": "MSE (higher is more private)",
+    "fvu": "FVU, share of the variance (higher is more private)",
+    "ssim": "SSIM (lower is more private)",
+    "psnr": "PSNR, dB (lower is more private)",
+}
 FLOORS = {
     "mean_image": "mean image",
     "class_mean": "class mean",
@@ -41,8 +44,8 @@ FLOORS = {
 
 
 def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
-    """Accuracy against the worst case of ``metric`` (mse or ssim): a curve per defense over its
-    strengths, 95 % intervals, floors as lines; ``tradeoff_METRIC.png`` and ``.svg``."""
+    """Accuracy against the worst case of ``metric`` (mse, fvu, ssim, psnr): a curve per defense
+    over its strengths, 95 % intervals, floors as lines; ``tradeoff_METRIC.png`` and ``.svg``."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 5), layout="constrained")
         axes = figure.subplots()
@@ -52,12 +55,8 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
             _curve(axes, name, number, rows, metric, len(board.complete) <= LABELLED)
         _floor_lines(axes, board, metric)
         axes.set_xlabel("test accuracy")
-        word = {"mse": "MSE (higher is more private)", "ssim": "SSIM (lower is more private)"}
-        axes.set_ylabel(f"worst-case reconstruction {word[metric]}")
-        if metric == "ssim":
-            axes.invert_yaxis()
-        else:
-            axes.set_ylim(bottom=0)
+        axes.set_ylabel(f"worst-case reconstruction {WORDS[metric]}")
+        _private_upwards(axes, metric)
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
         if any(row.doubts for row in board.complete):
@@ -110,75 +109,59 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
+def by_attack(board: Board, folder: Path) -> list[Path]:
+    """Accuracy against the MSE of every attack, a panel each on the same scale, a curve per
+    defense; ``attacks.png`` and ``.svg``."""
+    attacks = list(dict.fromkeys(name for row in board.complete for name in row.attacks))
+    columns = min(3, len(attacks))
+    lines = -(-len(attacks) // columns)
+    with mpl.rc_context(STYLE | {"font.size": 8}):
+        figure = Figure(figsize=(1.6 + 2.8 * columns, 0.6 + 2.3 * lines), layout="constrained")
+        grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+        names = list(dict.fromkeys(row.defense for row in board.rows))
+        for axes in grid.flatten()[len(attacks) :]:
+            axes.set_axis_off()
+        for attack, axes in zip(attacks, grid.flatten(), strict=False):
+            for number, name in enumerate(names):
+                rows = [row for row in board.complete if row.defense == name]
+                points = [
+                    (r.accuracy, r.attacks[attack]["mse"]) for r in rows if attack in r.attacks
+                ]
+                means = np.array([(a.mean, error.mean) for a, error in points if a]).reshape(-1, 2)
+                style = line_style(number) | {"markersize": 4, "linewidth": 1}
+                axes.plot(*means.T, label=name, **style)
+            axes.set_title(attack, loc="left", fontsize=8)
+            axes.set_ylim(bottom=0)
+        figure.supxlabel("test accuracy", fontsize=8)
+        figure.supylabel("MSE (higher is more private)", fontsize=8)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper")
+        return save(figure, folder / "attacks")
+
+
+def _private_upwards(axes: Axes, metric: str) -> None:
+    if metric in ("ssim", "psnr"):
+        axes.invert_yaxis()
+    else:
+        axes.set_ylim(bottom=0)
+
+
 def _floor_lines(axes: Axes, board: Board, metric: str) -> None:
+    """What needs no attack; not for PSNR, whose mean does not follow from the mean MSE."""
     for name, values in board.floors.items():
-        axes.axhline(values[metric], color="#777777", linewidth=0.8, linestyle=(0, (6, 3)))
+        known = {**values, "fvu": values["mse"] / board.floors["mean_image"]["mse"]}
+        if metric not in known:
+            continue
+        axes.axhline(known[metric], color="#777777", linewidth=0.8, linestyle=(0, (6, 3)))
         axes.annotate(
             FLOORS[name],
-            (0.005, values[metric]),
+            (0.005, known[metric]),
             xycoords=("axes fraction", "data"),
             xytext=(0, 2),
             textcoords="offset points",
             fontsize=7,
             color="#555555",
         )
-
-
-def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
-    """Originals and what attacks rebuild from every row, every pixel doubled, of evenly spaced
-    rows where there are more than 40; ``reconstructions.png``.
-
-    The attacks are the three that are most often a row's worst case, by MSE or by SSIM. The
-    images stand at fixed, evenly spaced places of the test set; the seed is the first.
-    """
-    worst = Counter(row.worst_attack for row in board.complete)
-    worst += Counter(row.worst_ssim_attack for row in board.complete)
-    attacks = [name for name, _ in worst.most_common(3)]
-    rows = board.complete[:: -(-len(board.complete) // SHOWN)]
-    originals = rows[0].originals
-    assert originals  # of every row with an accuracy
-    shape = store.arrays(originals, "samples")["samples"].shape
-    lines = [("original", dict.fromkeys(attacks, originals))]
-    lines += [(row.label, row.samples) for row in rows]
-    blocks = [
-        np.concatenate([_strip(_images(store, places.get(name), shape)) for _, places in lines])
-        for name in attacks
-    ]
-    gap = np.full((len(blocks[0]), 12, 3), 255, np.uint8)
-    canvas = np.concatenate([part for block in blocks for part in (block, gap)][:-1], axis=1)
-    height, width = len(canvas), canvas.shape[1]
-    left, top, dpi = 150, 26, 100
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=((left + width + 8) / dpi, (top + height + 8) / dpi), dpi=dpi)
-        figure.figimage(canvas, left, 8)
-        for number, (label, _) in enumerate(lines):
-            y = 8 + height - (number + 0.5) * height / len(lines)
-            _text(figure, left - 8, y, label, "right")
-        for number, name in enumerate(attacks):
-            x = left + number * (blocks[0].shape[1] + 12) + blocks[0].shape[1] / 2
-            _text(figure, x, height + 20, name, "center")
-        return save(figure, folder / "reconstructions", formats=("png",), dpi=dpi)
-
-
-def _images(store: Store, place: Record | None, shape: tuple[int, ...]) -> np.ndarray:
-    """The images (n, C, H, W), uint8; white where an attack did not see the row."""
-    if place is None:
-        return np.full(shape, 255, np.uint8)
-    return store.arrays(place, "samples")["samples"]
-
-
-def _strip(images: np.ndarray) -> np.ndarray:
-    """(n, C, H, W) uint8 to one line (2 H + 4, n (2 W + 4), 3) of doubled pixels, white between."""
-    colour = np.broadcast_to(images, (len(images), 3, *images.shape[2:]))
-    large = colour.repeat(2, axis=2).repeat(2, axis=3).transpose(2, 0, 3, 1)
-    padded = np.pad(large, ((2, 2), (0, 0), (2, 2), (0, 0)), constant_values=255)
-    return padded.reshape(padded.shape[0], -1, 3)
-
-
-def _text(figure: Figure, x: float, y: float, text: str, side: str) -> None:
-    """Text at pixel (x, y) from the lower left corner."""
-    width, height = figure.get_size_inches() * figure.dpi
-    figure.text(x / width, y / height, text, ha=side, va="center", fontsize=8)
 
 
 def save(

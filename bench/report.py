@@ -5,7 +5,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import diagnostics, figures, judgement, leaderboard, matched, strength, tables
+from bench import diagnostics, figures, gallery, judgement, leaderboard, matched, strength, tables
 from bench.errors import BenchError
 from bench.merge import merge
 
@@ -32,9 +32,11 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     if matched.write_csv(board, out / "matched.csv"):
         written.append(out / "matched.csv")
     if board.complete:
-        for metric in ("mse", "ssim"):
+        for metric in figures.WORDS:
             written += figures.tradeoff(board, metric, out)
-        written += figures.reconstructions(board, store, out)
+        written += figures.by_attack(board, out)
+        written += gallery.reconstructions(board, store, out)
+        written += gallery.gallery(board, store, out)
         written += diagnostics.over_training(board, out)
         if strength.baselines(board):
             written += strength.over_seconds(board, out)

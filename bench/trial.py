@@ -30,7 +30,9 @@ from datasets import DATASETS, Split
 ACCURACY_DRAWS = 5
 """Releases per test image that the accuracy is averaged over, when they are random."""
 SAMPLES = 8
-"""Test images whose reconstructions are kept, spread evenly over the test set."""
+"""Test images whose reconstructions are kept, spread evenly over their order of difficulty."""
+USERS = (0.05, 0.5)
+"""Quantiles of an attack's own error whose images are kept, too: its 5 % luckiest, its median."""
 ATTACK_FAILED = 0.95
 """Share of the mean image's error above which an attack has learned nothing."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -69,7 +71,7 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         "seconds": {**results["seconds"], "total": round(time.perf_counter() - started, 3)},
         "machine": _machine(device),
     }
-    store.finish(record, {"scores": save(scores), "samples": save({"samples": samples})})
+    store.finish(record, {"scores": save(scores), "samples": save(samples)})
 
 
 def load_data(dataset: dict[str, Any], data: Path | None, device: torch.device) -> Split:
@@ -95,7 +97,7 @@ def build_victim(config: dict[str, Any], split: Split) -> Victim:
 
 def _train_victim(
     trial: Trial, split: Split, store: Store
-) -> tuple[dict[str, Tensor], Tensor, dict[str, Any]]:
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
     config = trial.config
     torch.manual_seed(seed_for("victim", config["seed"]))
     victim = build_victim(config, split)
@@ -105,7 +107,7 @@ def _train_victim(
     z = victim.encode(split.test.x)
     correct = _correct(victim, z, split.test.y, config["seed"])
     checkpoint = victim.save(store.victim_path(trial.key))
-    floors, samples = _floors(split), _samples(split.test.x)
+    floors, samples = _floors(split), {"samples": _pixels(split.test.x[chosen_images(split)])}
     bound = lower_bound(victim, split)
     metrics = {
         "accuracy": float(correct.mean()),
@@ -136,7 +138,7 @@ def _correct(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
 
 def _attack_victim(
     trial: Trial, split: Split, store: Store
-) -> tuple[dict[str, Tensor], Tensor, dict[str, Any]]:
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
     config, chosen = trial.config["victim"], trial.config["attack"]
     # without a second number for the first attack seed: its draws are those of the victim's seed
     seeds = [config["seed"], *([trial.config["seed"]] if trial.config["seed"] else [])]
@@ -181,7 +183,13 @@ def _attack_victim(
         "seconds": {"fit": round(fitting, 3), "reconstruct": round(rebuilding, 3)},
     }
     kept = {name: values.float().cpu() for name, values in scores.items()}
-    return kept, _samples(guess), results
+    users = scores["mse"].argsort()[[round(q * (len(guess) - 1)) for q in USERS]]
+    samples = {
+        "samples": guess[chosen_images(split)],
+        "users": guess[users],
+        "users_original": split.test.x[users],
+    }
+    return kept, {name: _pixels(images) for name, images in samples.items()}, results
 
 
 def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:
@@ -217,10 +225,18 @@ def _summary(values: Tensor) -> dict[str, float]:
     return summary | {f"q{round(100 * q):02d}": value for q, value in quantiles}
 
 
-def _samples(images: Tensor) -> Tensor:
-    """(SAMPLES, C, H, W) uint8: images at fixed places of the test set."""
-    chosen = images[sample(len(images), SAMPLES).to(images.device)]
-    return (chosen * 255).round().to(torch.uint8).cpu().contiguous()
+def chosen_images(split: Split) -> Tensor:
+    """Indices (SAMPLES,) of test images at evenly spaced quantiles of difficulty: the error that
+    their 4x4 thumbnail leaves. So they depend on the data alone and nobody picks them."""
+    x = split.test.x
+    coarse = interpolate(adaptive_avg_pool2d(x, 4), x.shape[2:], mode="nearest")
+    order = (x - coarse).square().flatten(1).mean(1).argsort(stable=True)
+    return order[sample(len(order), SAMPLES).to(order.device)]
+
+
+def _pixels(images: Tensor) -> Tensor:
+    """Images in [0, 1] as uint8."""
+    return (images * 255).round().to(torch.uint8).cpu().contiguous()
 
 
 def _floors(split: Split) -> dict[str, dict[str, float]]:
