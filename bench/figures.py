@@ -123,13 +123,13 @@ def by_attack(board: Board, folder: Path) -> list[Path]:
             axes.set_axis_off()
         for attack, axes in zip(attacks, grid.flatten(), strict=False):
             for number, name in enumerate(names):
-                rows = [row for row in board.complete if row.defense == name]
-                points = [
-                    (r.accuracy, r.attacks[attack]["mse"]) for r in rows if attack in r.attacks
+                means = [
+                    (row.accuracy.mean, row.attacks[attack]["mse"].mean)
+                    for row in board.complete
+                    if row.defense == name and row.accuracy and attack in row.attacks
                 ]
-                means = np.array([(a.mean, error.mean) for a, error in points if a]).reshape(-1, 2)
                 style = line_style(number) | {"markersize": 4, "linewidth": 1}
-                axes.plot(*means.T, label=name, **style)
+                axes.plot(*np.reshape(means, (-1, 2)).T, label=name, **style)
             axes.set_title(attack, loc="left", fontsize=8)
             axes.set_ylim(bottom=0)
         figure.supxlabel("test accuracy", fontsize=8)

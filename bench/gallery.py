@@ -16,7 +16,7 @@ SHOWN = 40
 """Most rows whose reconstructions are shown."""
 DROP = 0.05
 """Loss of accuracy, against the undefended model, at which the gallery compares defenses."""
-LEFT, GAP, DPI = 190, 14, 100
+LEFT, GAP, DPI = 240, 14, 100
 
 
 def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
@@ -43,8 +43,9 @@ def gallery(board: Board, store: Store, folder: Path) -> list[Path]:
     while it costs at most five points of accuracy; ``gallery.png``, or nothing where no
     undefended row says what is lost.
 
-    Beside the fixed images stand two test images of each row's own: the one at the 5 % quantile
-    of its error, whose owner fares worse than 19 of 20, and the median.
+    Beside the fixed images stand two test images of each row's own, by the share of an image's
+    variance that stays unexplained: the one at the 5 % quantile, whose owner fares worse than 19
+    of 20, and the median.
     """
     if not board.controls:
         return []
@@ -64,9 +65,8 @@ def gallery(board: Board, store: Store, folder: Path) -> list[Path]:
         pairs = zip(
             _images(store, place, "users_original"), _images(store, place, "users"), strict=True
         )
-        label = (
-            f"{row.label}  ({row.accuracy.mean:.3f}, {row.worst_attack})" if row.accuracy else ""
-        )
+        accuracy = f"{row.accuracy.mean:.3f}" if row.accuracy else ""
+        label = f"{row.label}  ({accuracy}, {row.worst_attack})"
         blocks = [_images(store, place, "samples"), *(np.stack(pair) for pair in pairs)]
         lines.append((label, blocks))
     titles = ["at fixed quantiles of difficulty", "5 % worst off", "median"]

@@ -32,9 +32,11 @@ ACCURACY_DRAWS = 5
 SAMPLES = 8
 """Test images whose reconstructions are kept, spread evenly over their order of difficulty."""
 USERS = (0.05, 0.5)
-"""Quantiles of an attack's own error whose images are kept, too: its 5 % luckiest, its median."""
+"""Quantiles of the unexplained share of an image's own variance; the images are kept, too."""
 ATTACK_FAILED = 0.95
 """Share of the mean image's error above which an attack has learned nothing."""
+FLAT = 1e-4
+"""Variance of the pixels of an image below which it shows nothing."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -183,7 +185,8 @@ def _attack_victim(
         "seconds": {"fit": round(fitting, 3), "reconstruct": round(rebuilding, 3)},
     }
     kept = {name: values.float().cpu() for name, values in scores.items()}
-    users = scores["mse"].argsort()[[round(q * (len(guess) - 1)) for q in USERS]]
+    contrast = split.test.x.flatten(1).var(1).clamp_min(FLAT)
+    users = (scores["mse"] / contrast).argsort()[[round(q * (len(guess) - 1)) for q in USERS]]
     samples = {
         "samples": guess[chosen_images(split)],
         "users": guess[users],
