@@ -3,9 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from bench.flags import QUALIFIERS
 from bench.stats import Estimate, interval, resample
 from bench.store import Record, Store
 from bench.suite import Suite, Trial
@@ -32,8 +34,8 @@ class Row:
     attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     """Attack to ``floor``, ``closed_form`` or ``trained``."""
-    levels: dict[str, str] = field(default_factory=dict)
-    """Attack to the knowledge it was granted."""
+    threats: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Attack to its threat model."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Attack to the seconds of fit and reconstruction, mean over the seeds."""
     repeats: set[str] = field(default_factory=set)
@@ -65,9 +67,14 @@ class Row:
     """Attack to where its reconstructions of them are."""
 
     @property
+    def levels(self) -> dict[str, str]:
+        """Attack to the knowledge it was granted."""
+        return {attack: threat["knowledge"] for attack, threat in self.threats.items()}
+
+    @property
     def doubts(self) -> list[str]:
         """The flags that say why not to trust the row."""
-        return [flag for flag in self.flags if flag not in ("randomized", "utility_collapse")]
+        return [flag for flag in self.flags if flag not in QUALIFIERS]
 
     @property
     def label(self) -> str:
@@ -153,7 +160,7 @@ def _row(
     for attack, runs in complete.items():
         row.samples[attack] = _place(runs[0])
         row.kinds[attack] = runs[0]["kind"]
-        row.levels[attack] = runs[0]["threat_model"]["knowledge"]
+        row.threats[attack] = runs[0]["threat_model"]
         times = [run["seconds"]["fit"] + run["seconds"]["reconstruct"] for run in runs]
         row.seconds[attack] = float(np.mean(times))
         if runs[0]["threat_model"]["releases_per_image"] > 1:

@@ -65,7 +65,8 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     name = " + ".join(dict.fromkeys(suite.name for suite in suites))
     victims = tuple(trial for trial in trials.values() if trial.parent is None)
     attacks = tuple(trial for trial in trials.values() if trial.parent)
-    return Suite(name, suites[0].description, victims, attacks), Stores(folders)
+    about = name, suites[0].description
+    return Suite(*about, victims, attacks, suites[0].command), Stores(folders)
 
 
 def _facts(folder: Path, suite: Suite) -> dict[str, object]:

@@ -5,7 +5,17 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import diagnostics, figures, gallery, judgement, leaderboard, matched, strength, tables
+from bench import (
+    diagnostics,
+    figures,
+    gallery,
+    judgement,
+    leaderboard,
+    matched,
+    page,
+    strength,
+    tables,
+)
 from bench.errors import BenchError
 from bench.merge import merge
 
@@ -44,5 +54,6 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
             written += strength.against_optimum(board, out)
         if any("surrogate" in row.history for row in board.complete):
             written += diagnostics.surrogates(board, out)
+    written.append(page.write_page(board, written, out / "report.html"))
     names = "  ".join(path.name for path in written)
     print(f"\n{out}: {names}")

@@ -25,6 +25,7 @@ def save_suite(suite: Suite, folder: Path) -> None:
     attack_seeds = 1 + max(attack.config["seed"] for attack in suite.attacks)
     victims = [victim.config for victim in suite.victims]
     content: dict[str, Any] = {"name": suite.name, "description": suite.description}
+    content["command"] = suite.command
     content |= {"attack_seeds": attack_seeds, "victims": victims, "attacks": attacks}
     write_json(folder / "suite.json", content)
 
@@ -53,7 +54,8 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
         attacks: list[Trial] = []
         for victim in victims:
             attacks += attacks_on(victim, content["attacks"], content["attack_seeds"])
-        return Suite(content["name"], content["description"], tuple(victims), tuple(attacks))
+        about = content["name"], content["description"]
+        return Suite(*about, tuple(victims), tuple(attacks), content["command"])
     except (KeyError, TypeError):
         raise BenchError(f"{path} is altered; run the suite again") from None
 

@@ -1,5 +1,6 @@
 """Suites: a TOML file becomes a typed, validated list of trials."""
 
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,8 @@ class Suite(NamedTuple):
     description: str
     victims: tuple[Trial, ...]
     attacks: tuple[Trial, ...]
+    command: str = "python -m bench run"
+    """What runs it."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -110,7 +113,9 @@ def load(name: str, settings: Sequence[str] = ()) -> Suite:
         raise BenchError(f"{path} is not TOML: {error}") from None
     for setting in settings:
         _apply(content, setting)
-    return _resolve(path, content)
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    command = shlex.join(["python", "-m", "bench", "run", name, *overrides])
+    return _resolve(path, content)._replace(command=command)
 
 
 def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:

@@ -1,0 +1,93 @@
+"""``report.html``: everything a run found, on one page that needs no network."""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from bench.figures import WORDS
+from bench.flags import FLAGS
+from bench.judgement import DROPS, by_defense
+from bench.leaderboard import Board, Row
+from bench.plot import curves, legend
+from bench.store import write_whole
+from bench.tables import leaderboard
+
+PICTURES = {
+    "gallery": "What the strongest attack rebuilds from each defense at the strength that protects "
+    "most while it costs at most five points of accuracy. In brackets accuracy and attack. On the "
+    "right test images of each row's own: the owner at the 5 % quantile of unexplained variance, "
+    "and the median; each original beside what was rebuilt.",
+    "reconstructions": "Originals and reconstructions of every row.",
+    "attacks": "Every attack by itself.",
+    "diagnostics": "What the regularisers say and do during training.",
+    "surrogates": "Do the surrogates tell the truth? What they say against the true variance "
+    "within classes, and that against the worst case.",
+    "attack_cost": "What more time buys an attack.",
+    "optimum": "Attacks against the best possible reconstruction.",
+}
+
+
+def write_page(board: Board, pictures: Sequence[Path], path: Path) -> Path:
+    """Writes the page.
+
+    Args:
+        board: what to show.
+        pictures: figures that were written; the PNG files that ``PICTURES`` names are embedded.
+        path: where to.
+    """
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = _number
+    embedded = {
+        name: base64.b64encode((path.parent / f"{name}.png").read_bytes()).decode()
+        for name in PICTURES
+        if path.parent / f"{name}.png" in pictures
+    }
+    lines = {(line["defense"], line["strength"]): line for line in leaderboard(board)}
+    text = environment.get_template("page.html.jinja").render(
+        suite=board.suite,
+        rows=[(row, lines[row.defense, row.strength], _command(board, row)) for row in board.rows],
+        defenses=by_defense(board) if board.complete else [],
+        drops=[round(100 * drop) for drop in DROPS],
+        floors=board.floors,
+        curves={name: curves(board, name) for name in WORDS} if board.complete else {},
+        words=WORDS,
+        legend=legend(board),
+        raised=[name for name in FLAGS if any(name in row.flags for row in board.rows)],
+        flags=FLAGS,
+        threats=_threats(board),
+        pictures=[(name, PICTURES[name], data) for name, data in embedded.items()],
+    )
+    write_whole(path, text.encode())
+    return path
+
+
+def _command(board: Board, row: Row) -> str:
+    strength = "" if row.strength is None else f" --only strength={row.strength:g}"
+    return f"{board.suite.command} --only defense={row.defense}{strength}"
+
+
+def _threats(board: Board) -> list[dict[str, Any]]:
+    """What each attack was granted, from the rows that it attacked."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in board.rows:
+        for attack in row.attacks:
+            facts = {"attack": attack, "kind": row.kinds[attack], **row.threats[attack]}
+            facts["worst of"] = 0
+            found.setdefault(attack, facts)
+        if row.worst_attack:
+            found[row.worst_attack]["worst of"] += 1
+    return list(found.values())
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,153 @@
+"""The curves of the page: plain SVG that follows its colours, with a text for every point."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+
+from bench.figures import COLOURS, FLOORS, WORDS
+from bench.leaderboard import Board, Row
+from bench.stats import Estimate
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 62, 14, 12, 44
+SHAPES = {
+    "star": '<path d="M0-7 1.7-2.3 6.7-2.2 2.7.9 4.1 5.7 0 2.9-4.1 5.7-2.7.9-6.7-2.2-1.7-2.3z"/>',
+    "circle": '<circle r="5"/>',
+    "square": '<rect x="-4.5" y="-4.5" width="9" height="9"/>',
+    "diamond": '<path d="M0-6 6 0 0 6-6 0z"/>',
+    "up": '<path d="M0-6 5.5 4.5H-5.5z"/>',
+    "down": '<path d="M0 6 5.5-4.5H-5.5z"/>',
+}
+DASHES = ("", "7 4", "8 3 2 3", "2 3")
+TICKS = 6
+"""About so many intervals between the numbers at an axis."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Values to pixels, between round numbers."""
+
+    ticks: tuple[float, ...]
+    start: float
+    end: float
+
+    @classmethod
+    def over(cls, values: Iterable[float], start: float, end: float) -> "_Axis":
+        known = list(values) or [0.0, 1.0]
+        span = (max(known) - min(known)) or abs(max(known)) or 1.0
+        power = 10.0 ** floor(log10(span / TICKS))
+        step = next(m * power for m in (1, 2, 5, 10) if span <= TICKS * m * power * (1 + 1e-9))
+        first, last = floor(min(known) / step), ceil(max(known) / step)
+        ticks = [round(step * n, 12) for n in range(first, max(last, first + 1) + 1)]
+        return cls(tuple(ticks), start, end)
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+def curves(board: Board, metric: str) -> str:
+    """Accuracy against the worst case of ``metric`` as an SVG element; each point can be pointed
+    at or focused and then says its row, with intervals."""
+    rows = [row for row in board.complete if row.accuracy]
+    floors = _floors(board, metric)
+    x = _Axis.over((v for row in rows for v in row.accuracy or ()), LEFT, WIDTH - RIGHT)
+    values = [value for row in rows for value in row.worst(metric)] + list(floors.values())
+    ends = (TOP, HEIGHT - BOTTOM) if metric in ("ssim", "psnr") else (HEIGHT - BOTTOM, TOP)
+    y = _Axis.over(values, *ends)
+    name = escape(WORDS[metric])
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
+        f'aria-label="Accuracy against worst-case {name}">',
+        *_grid(x, y),
+        f'<text class="name" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">test accuracy</text>',
+        f'<text class="name" transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)">'
+        f"worst-case {name}</text>",
+    ]
+    for predictor, value in floors.items():
+        at = y(value)
+        parts.append(
+            f'<line class="floor" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>'
+            f'<text class="small" x="{LEFT + 4}" y="{at - 3:.1f}">{FLOORS[predictor]}</text>'
+        )
+    for number, defense in enumerate(dict.fromkeys(row.defense for row in rows)):
+        parts += _curve([row for row in rows if row.defense == defense], number, metric, x, y)
+    return "\n".join([*parts, "</svg>"])
+
+
+def legend(board: Board) -> list[tuple[str, str]]:
+    """Name and symbol (SVG) of every defense with a complete row."""
+    names = dict.fromkeys(row.defense for row in board.complete)
+    return [
+        (name, f'<svg viewBox="-8 -8 16 16" class="symbol" aria-hidden="true">{_symbol(n)}</svg>')
+        for n, name in enumerate(names)
+    ]
+
+
+def _floors(board: Board, metric: str) -> dict[str, float]:
+    """What needs no attack; not for PSNR, whose mean does not follow from the mean MSE."""
+    if metric == "psnr":
+        return {}
+    if metric == "fvu":
+        least = board.floors["mean_image"]["mse"]
+        return {name: values["mse"] / least for name, values in board.floors.items()}
+    return {name: values[metric] for name, values in board.floors.items()}
+
+
+def _grid(x: _Axis, y: _Axis) -> list[str]:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    parts = []
+    for tick in x.ticks:
+        at = x(tick)
+        parts.append(
+            f'<line class="grid" x1="{at}" x2="{at}" y1="{TOP}" y2="{bottom}"/>'
+            f'<text class="tick" x="{at}" y="{bottom + 16}">{tick:g}</text>'
+        )
+    for tick in y.ticks:
+        at = y(tick)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
+            f'<text class="tick end" x="{LEFT - 6}" y="{at + 4:.1f}">{tick:g}</text>'
+        )
+    return parts
+
+
+def _curve(rows: list[Row], number: int, metric: str, x: _Axis, y: _Axis) -> list[str]:
+    colour, dash = f"c{number % len(COLOURS)}", DASHES[number % len(DASHES)]
+    points, marks = [], []
+    for row in rows:
+        assert row.accuracy
+        a, worst = row.accuracy, row.worst(metric)
+        at, height = x(a.mean), y(worst.mean)
+        points.append(f"{at},{height}")
+        text = escape(_text(row, metric), quote=True)
+        hollow = " hollow" if row.doubts else ""
+        marks.append(
+            f'<line class="bar" x1="{x(a.low)}" x2="{x(a.high)}" y1="{height}" y2="{height}"/>'
+            f'<line class="bar" x1="{at}" x2="{at}" y1="{y(worst.low)}" y2="{y(worst.high)}"/>'
+            f'<g class="point{hollow}" tabindex="0" role="img" aria-label="{text}" '
+            f'transform="translate({at} {height})"><title>{text}</title>{_shape(number)}</g>'
+        )
+    line = f'<polyline points="{" ".join(points)}" stroke-dasharray="{dash}"/>'
+    return [f'<g class="{colour}">{line}', *marks, "</g>"]
+
+
+def _text(row: Row, metric: str) -> str:
+    assert row.accuracy
+    worst = f"worst {metric.upper()} {_interval(row.worst(metric))}"
+    by = row.worst_ssim_attack if metric == "ssim" else row.worst_attack
+    flags = f"; {', '.join(row.doubts)}" if row.doubts else ""
+    return f"{row.label}: accuracy {_interval(row.accuracy)}, {worst} by {by}{flags}"
+
+
+def _interval(estimate: Estimate) -> str:
+    mean, low, high = (f"{value:.3g}" for value in estimate)
+    return f"{mean} [{low}, {high}]"
+
+
+def _shape(number: int) -> str:
+    return list(SHAPES.values())[number % len(SHAPES)]
+
+
+def _symbol(number: int) -> str:
+    return f'<g class="c{number % len(COLOURS)}">{_shape(number)}</g>'
