@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.leaderboard import Board, Row
+from bench.published import points
 from bench.store import write_whole
 
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
@@ -54,6 +55,7 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
             rows = [row for row in board.complete if row.defense == name]
             _curve(axes, name, number, rows, metric, len(board.complete) <= LABELLED)
         _floor_lines(axes, board, metric)
+        _published(axes, board, metric)
         axes.set_xlabel("test accuracy")
         axes.set_ylabel(f"worst-case reconstruction {WORDS[metric]}")
         _private_upwards(axes, metric)
@@ -98,6 +100,17 @@ def _curve(
                 fontsize=7,
                 color=style["color"],
             )
+
+
+def _published(axes: Axes, board: Board, metric: str) -> None:
+    """Published rows as hollow grey rings, named, with their source in the legend."""
+    for row, value in points(board.suite, metric):
+        axes.plot(row.accuracy, value, "o", color="#777777", markerfacecolor="none", markersize=7)
+        place: Any = {"xytext": (6, -3), "textcoords": "offset points"}
+        axes.annotate(row.name, (row.accuracy, value), fontsize=6, color="#555555", **place)
+    if found := points(board.suite, metric):
+        ring: Any = {"color": "#777777", "markerfacecolor": "none"}
+        axes.plot([], [], "o", label=found[0][0].source.replace(", ", ",\n", 2), **ring)
 
 
 def line_style(number: int) -> dict[str, Any]:

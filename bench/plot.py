@@ -7,6 +7,7 @@ from math import ceil, floor, log10
 
 from bench.figures import COLOURS, FLOORS, WORDS
 from bench.leaderboard import Board, Row
+from bench.published import points
 from bench.stats import Estimate
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 62, 14, 12, 44
@@ -51,8 +52,12 @@ def curves(board: Board, metric: str) -> str:
     at or focused and then says its row, with intervals."""
     rows = [row for row in board.complete if row.accuracy]
     floors = _floors(board, metric)
-    x = _Axis.over((v for row in rows for v in row.accuracy or ()), LEFT, WIDTH - RIGHT)
+    published = points(board.suite, metric)
+    accuracies = [value for row in rows for value in row.accuracy or ()]
+    accuracies += [row.accuracy for row, _ in published]
+    x = _Axis.over(accuracies, LEFT, WIDTH - RIGHT)
     values = [value for row in rows for value in row.worst(metric)] + list(floors.values())
+    values += [value for _, value in published]
     ends = (TOP, HEIGHT - BOTTOM) if metric in ("ssim", "psnr") else (HEIGHT - BOTTOM, TOP)
     y = _Axis.over(values, *ends)
     name = escape(WORDS[metric])
@@ -69,6 +74,13 @@ def curves(board: Board, metric: str) -> str:
         parts.append(
             f'<line class="floor" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>'
             f'<text class="small" x="{LEFT + 4}" y="{at - 3:.1f}">{FLOORS[predictor]}</text>'
+        )
+    for row, value in published:
+        text = escape(f"published: {row.name}, accuracy {row.accuracy:g}, {value:g}; {row.source}")
+        parts.append(
+            f'<g class="point hollow published" tabindex="0" role="img" aria-label="{text}" '
+            f'transform="translate({x(row.accuracy)} {y(value)})"><title>{text}</title>'
+            '<circle r="4"/></g>'
         )
     for number, defense in enumerate(dict.fromkeys(row.defense for row in rows)):
         parts += _curve([row for row in rows if row.defense == defense], number, metric, x, y)
@@ -114,12 +126,12 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
 
 def _curve(rows: list[Row], number: int, metric: str, x: _Axis, y: _Axis) -> list[str]:
     colour, dash = f"c{number % len(COLOURS)}", DASHES[number % len(DASHES)]
-    points, marks = [], []
+    line, marks = [], []
     for row in rows:
         assert row.accuracy
         a, worst = row.accuracy, row.worst(metric)
         at, height = x(a.mean), y(worst.mean)
-        points.append(f"{at},{height}")
+        line.append(f"{at},{height}")
         text = escape(_text(row, metric), quote=True)
         hollow = " hollow" if row.doubts else ""
         marks.append(
@@ -128,8 +140,8 @@ def _curve(rows: list[Row], number: int, metric: str, x: _Axis, y: _Axis) -> lis
             f'<g class="point{hollow}" tabindex="0" role="img" aria-label="{text}" '
             f'transform="translate({at} {height})"><title>{text}</title>{_shape(number)}</g>'
         )
-    line = f'<polyline points="{" ".join(points)}" stroke-dasharray="{dash}"/>'
-    return [f'<g class="{colour}">{line}', *marks, "</g>"]
+    drawn = f'<polyline points="{" ".join(line)}" stroke-dasharray="{dash}"/>'
+    return [f'<g class="{colour}">{drawn}', *marks, "</g>"]
 
 
 def _text(row: Row, metric: str) -> str:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import judgement, leaderboard
+from bench import judgement, leaderboard, published
 from bench.frontier import hypervolume, privacy_at, ranks
 from bench.stats import RESAMPLES, Estimate
-from bench.suite import Suite
+from bench.suite import Suite, Trial
 
 POINTS = st.lists(
     st.tuples(st.floats(0.1, 1), st.floats(0, 1)), min_size=1, max_size=6, unique_by=lambda p: p[0]
@@ -129,3 +129,16 @@ def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
     (line,) = judgement.by_defense(board(row("noise", 0.1, 0.93, 0.02, 0.1)))
     assert line["fvu_at_1_points"] is None
     assert line["rank_best"] == line["rank_worst"] == 1
+
+
+def test_published_rows_stand_beside_their_own_protocol_alone():
+    def suite(**changes) -> Suite:
+        options = {"train": 50_000, "aux": 9_000, "test": 1_000}
+        dataset = {"name": "cifar10", "options": options | changes}
+        return Suite("hand", "", (Trial("key", {"dataset": dataset, "model": "vgg11"}, None),), ())
+
+    found = {row.name: value for row, value in published.points(suite(), "mse")}
+    assert found["bottleneck + CEM"] == 0.0058
+    assert len(found) == 15
+    assert published.points(suite(aux=5_000), "mse") == []
+    assert published.points(suite(), "ssim") == []  # theirs is another SSIM
