@@ -164,13 +164,20 @@ def _minutes(choice: argparse.Namespace) -> float:
 
 def _trial(choice: argparse.Namespace) -> int:
     from bench import suite
-    from bench.execute import run_single
+    from bench.execute import check_keys, run_single
     from bench.saved import read_suite, save_suite
 
     folder: Path = choice.out.resolve()
     if choice.suite:
         chosen = suite.load(choice.suite, choice.settings)
-        save_suite(chosen, folder)
+        check_keys(chosen, choice.keys)
+        if (folder / "suite.json").exists():
+            if {t.key for t in read_suite(folder).trials} != {t.key for t in chosen.trials}:
+                raise BenchError(
+                    f"{folder} holds another suite: leave out --suite, or another --out"
+                )
+        else:
+            save_suite(chosen, folder)
     elif choice.settings:
         raise BenchError("--set needs --suite: without it, the folder's suite is meant as it is")
     else:

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from attacks.base import AttackError
 from bench.errors import BenchError
-from bench.plan import is_done
+from bench.plan import is_done, victim_of
 from bench.store import Record, Store, unwritable
 from bench.suite import Trial
 from datasets import DatasetError
@@ -60,7 +60,7 @@ def attempt(trial: Trial, *, folder: Path, data: Path | None, minutes: float) ->
                 return Outcome("busy")
             if is_done(trial, store):
                 return Outcome("done")
-            if trial.parent and not store.get(trial.parent):
+            if trial.parent and not is_done(victim_of(trial), store):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained before")
             with _logged(trial, store, minutes):
                 return _run(trial, store, data)

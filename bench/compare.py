@@ -10,15 +10,17 @@ METRICS = {"accuracy": 3, "mse": 4, "ssim": 3, "fvu": 3}
 def compare(before: Board, after: Board) -> tuple[list[str], bool]:
     """Lines to print, and whether anything moved: an interval that does not overlap that of
     before, a flag that came or went, a row that only one of the two has."""
-    ours, theirs = ({row.label: row for row in board.rows} for board in (before, after))
+    ours, theirs = (
+        {(row.defense, row.strength): row for row in board.rows} for board in (before, after)
+    )
     lines = []
-    for label in dict.fromkeys([*ours, *theirs]):
-        if label not in theirs:
-            lines.append(f"{label}: only in the first")
-        elif label not in ours:
-            lines.append(f"{label}: only in the second")
+    for place, row in (theirs | ours).items():
+        if place not in theirs:
+            lines.append(f"{row.label}: only in the first")
+        elif place not in ours:
+            lines.append(f"{row.label}: only in the second")
         else:
-            lines += [f"{label}: {change}" for change in _changes(ours[label], theirs[label])]
+            lines += [f"{row.label}: {change}" for change in _changes(row, theirs[place])]
     same = len(ours.keys() & theirs.keys())
     moved = bool(lines)
     lines.append(f"{same} rows in both, {'see above' if moved else 'none moved'}")

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+SHOWN = 20
+"""Most names that an error lists."""
+
 
 class BenchError(Exception):
     """What was wrong and what to type instead; the command line prints it and exits with 2."""
@@ -14,5 +17,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     if not known:
         return f"unknown {what} {name!r}; there is none"
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
+    listed = ", ".join(known[:SHOWN]) + (f", ... ({len(known)})" if len(known) > SHOWN else "")
+    hint = f"did you mean {close[0]!r}?" if close else f"choose from {listed}"
     return f"unknown {what} {name!r}; {hint}"

@@ -104,10 +104,7 @@ def run_single(
     Raises:
         BenchError, DatasetError: an unknown key, or something a person must change first.
     """
-    known = {trial.key: trial for trial in suite.trials}
-    for key in keys:
-        if key not in known:
-            raise BenchError(unknown("trial", key, known))
+    check_keys(suite, keys)
     failures = 0
     for trial in (trial for trial in suite.trials if trial.key in keys):
         while (
@@ -121,9 +118,17 @@ def run_single(
     return 1 if failures else 0
 
 
+def check_keys(suite: Suite, keys: Sequence[str]) -> None:
+    """Raises BenchError for a key that is no trial of the suite."""
+    known = {trial.key for trial in suite.trials}
+    for key in keys:
+        if key not in known:
+            raise BenchError(unknown("trial", key, known))
+
+
 def listing(suite: Suite, how: How, *, only: Sequence[str] = (), limit: int | None = None) -> str:
     """What ``execute`` would run, a line per trial, and how long it may take; changes nothing."""
-    standings = survey(suite, Store(how.folder))
+    standings = survey(suite, Store(how.folder), deep=True)
     chosen = choose(suite, standings, only=selection(suite, only), limit=limit)
     estimates = Estimates(suite.trials, standings)
     lines = []
@@ -143,7 +148,7 @@ def listing(suite: Suite, how: How, *, only: Sequence[str] = (), limit: int | No
 def status(suite: Suite, folder: Path) -> str:
     """Counts of what is done, failed, missing, outdated, damaged and running, and the causes."""
     store = Store(folder)
-    standings = survey(suite, store)
+    standings = survey(suite, store, deep=True)
     groups: dict[str, list[Trial]] = {}
     for trial in suite.trials:
         state = standings[trial.key].state

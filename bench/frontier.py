@@ -38,6 +38,8 @@ def privacy_at(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) ->
     >>> [float(privacy_at(*points, np.array([a]))[0].round(3)) for a in (0.95, 0.9, 0.85, 0.7)]
     [nan, 0.2, 0.4, 0.6]
     """
+    order = np.lexsort((-accuracy, -privacy), axis=0)  # of equals, the one that dominates first
+    accuracy, privacy = (np.take_along_axis(values, order, 0) for values in (accuracy, privacy))
     enough = accuracy >= target
     right = np.where(enough, privacy, -np.inf)
     at_right = right.argmax(0)[None]

@@ -75,12 +75,7 @@ class Grid:
         if state == "stop":
             raise BenchError(text)
         if state == "lost":
-            if is_done(trial, self.store):
-                state = "done"
-            else:
-                text = cause_of_loss(trial, self.store, text)
-                self.store.write(failure(trial, text))
-                state = "failed"
+            state, text = self._lost(trial, text)
         if state == "busy":
             self._elsewhere.append(trial)
         elif state == "done":
@@ -88,6 +83,17 @@ class Grid:
             self._finish(trial, progress)
         else:
             self._fail(trial, text, progress)
+
+    def _lost(self, trial: Trial, how: str) -> Outcome:
+        """What became of a trial whose process was lost; perhaps another run has taken it."""
+        with self.store.claim(trial.key) as ours:
+            if not ours:
+                return Outcome("busy")
+            if is_done(trial, self.store):
+                return Outcome("done")
+            cause = cause_of_loss(trial, self.store, how)
+            self.store.write(failure(trial, cause))
+            return Outcome("failed", cause)
 
     def _finish(self, trial: Trial, progress: Progress) -> None:
         self._drop(trial, progress)

@@ -6,29 +6,35 @@ from bench.frontier import hypervolume, privacy_at, ranks
 from bench.leaderboard import Board, Row
 from bench.stats import Estimate, columns, interval
 
+Place = tuple[str, float | None]
+"""Defense and strength of a row."""
 DROPS = (0.01, 0.02, 0.05)
 """Losses of accuracy against the undefended model at which defenses are compared."""
 
 
 def _points(rows: list[Row], metric: str) -> np.ndarray:
-    """(rows, 1 + RESAMPLES): the measured values first, then the bootstrap's."""
+    """(rows, 1 + DRAWS): the measured values first, then the bootstrap's."""
     measured = [row.accuracy if metric == "accuracy" else row.worst(metric) for row in rows]
     return np.array(
         [[each.mean, *row.draws[metric]] for each, row in zip(measured, rows, strict=True) if each]
     )
 
 
-def _estimate(values: np.ndarray) -> Estimate | None:
-    """Of the measured value and its draws; None where it is not measured.
+def _estimate(
+    values: np.ndarray, row: Row, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Estimate | None:
+    """Of the measured value and its draws, with the freedom of ``row``; None where it is not
+    measured.
 
     Where some draws lack a value (a frontier that does not reach an accuracy), the interval is
     that of the others.
     """
-    mean, draws = values[0], values[1:][np.isfinite(values[1:])]
-    return interval(mean, draws) if np.isfinite(mean) else None
+    if not np.isfinite(values[0]):
+        return None
+    return interval(values[0], values[1:], row.freedom, bounds)
 
 
-def against_noise(board: Board) -> dict[str, dict[str, Estimate | None]]:
+def against_noise(board: Board) -> dict[Place, dict[str, Estimate | None]]:
     """For every complete row, paired differences to plain noise.
 
     ``accuracy_over_noise`` and ``mse_over_noise``: to the row of ``noise`` with the same standard
@@ -36,20 +42,22 @@ def against_noise(board: Board) -> dict[str, dict[str, Estimate | None]]:
     the row. All above 0 where the defense is better; None where there is nothing to compare with.
     """
     plain = [row for row in board.complete if row.component == "noise"]
-    found: dict[str, dict[str, Estimate | None]] = {}
+    found: dict[Place, dict[str, Estimate | None]] = {}
     for row in board.complete:
         values: dict[str, Estimate | None] = {}
         others = [other for other in plain if other.seeds == row.seeds and other is not row]
         same = [other for other in others if row.noise and other.noise == row.noise]
         for metric in ("accuracy", "mse"):
             differences = [_points([row], metric) - _points([other], metric) for other in same[:1]]
-            values[f"{metric}_over_noise"] = _estimate(differences[0][0]) if differences else None
+            values[f"{metric}_over_noise"] = (
+                _estimate(differences[0][0], row) if differences else None
+            )
         values["fvu_over_noise"] = None
         if others and row not in plain:
             frontier = _points(others, "accuracy"), _points(others, "fvu")
             there = privacy_at(*frontier, _points([row], "accuracy")[0])
-            values["fvu_over_noise"] = _estimate(_points([row], "fvu")[0] - there)
-        found[row.label] = values
+            values["fvu_over_noise"] = _estimate(_points([row], "fvu")[0] - there, row)
+        found[row.defense, row.strength] = values
     return found
 
 
@@ -63,14 +71,16 @@ def by_defense(board: Board) -> list[dict[str, object]]:
     lines: list[dict[str, object]] = []
     for name, rows in groups.items():
         accuracy, privacy = _points(rows, "accuracy"), _points(rows, "fvu")
-        volumes[name] = _estimate(hypervolume(accuracy, privacy, rows[0].chance))
+        volumes[name] = _estimate(
+            hypervolume(accuracy, privacy, rows[0].chance), rows[0], (0.0, 1.0)
+        )
         line: dict[str, object] = {"defense": name, "strengths": len(rows)}
         line |= columns("hypervolume", volumes[name]) | {"rank_best": None, "rank_worst": None}
         for drop in DROPS:
             found = None
             if control:
                 target = _points([control], "accuracy")[0] - drop
-                found = _estimate(privacy_at(accuracy, privacy, target))
+                found = _estimate(privacy_at(accuracy, privacy, target), rows[0], (0.0, np.inf))
             line |= columns(f"fvu_at_{100 * drop:.0f}_points", found)
         flags = dict.fromkeys(flag for row in rows for flag in row.doubts)
         lines.append(line | {"flags": " ".join(flags)})

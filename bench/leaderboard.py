@@ -1,6 +1,6 @@
 """Records to rows: one row per defense and strength, with the worst case and its flags."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 
 from bench.flags import QUALIFIERS
-from bench.stats import Estimate, interval, resample
+from bench.stats import Estimate, freedom, interval, resample
 from bench.store import Record, Store
 from bench.suite import Suite, Trial
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
+INFINITE = float("inf")
+BOUNDS = {
+    "accuracy": (0.0, 1.0),
+    "mse": (0.0, INFINITE),
+    "ssim": (-1.0, 1.0),
+    "psnr": (-INFINITE, INFINITE),
+    "fvu": (0.0, INFINITE),
+}
+"""What the metrics can be."""
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
 LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")
@@ -56,8 +65,10 @@ class Row:
     chance: float = 0.0
     """Accuracy of the most frequent class."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)
-    """The bootstrap's means (RESAMPLES,) of the accuracy and of the worst case by metric, paired
+    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case by metric, paired
     between the rows of a board."""
+    freedom: tuple[int, int] = (0, 0)
+    """Degrees of freedom of seeds and of images."""
     train_seconds: float = float("nan")
     history: dict[str, np.ndarray] = field(default_factory=dict)
     """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
@@ -146,16 +157,16 @@ def _row(
     row.seeds = [record["config"]["seed"] for record in records]
     correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
     row.draws["accuracy"] = resample(correct[None, :, None].astype(np.float64))[0]
-    row.accuracy = interval(correct.mean(), row.draws["accuracy"])
+    row.freedom = freedom((len(correct), 1, correct.shape[1]))
+    row.accuracy = interval(correct.mean(), row.draws["accuracy"], row.freedom, BOUNDS["accuracy"])
     row.originals = _place(records[0])
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.chance = records[0]["metrics"]["chance"]
     row.noise = victims[0].config["defense"]["options"].get("noise")
     row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
     row.history = _history([record["history"] for record in records])
-    # an attack counts when it ran on every trained victim, with every attack seed
-    planned = Counter(t.config["attack"]["label"] for v, _ in trained for t in attacks_of[v.key])
-    complete = {name: runs for name, runs in attacked.items() if len(runs) == planned[name]}
+    complete = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
+    complete = {name: runs for name, runs in complete.items() if runs}
     draws = _estimate(row, store, complete, floors["mean_image"]["mse"])
     for attack, runs in complete.items():
         row.samples[attack] = _place(runs[0])
@@ -189,6 +200,18 @@ def _history(runs: list[list[dict[str, float]]]) -> dict[str, np.ndarray]:
     }
 
 
+def _balanced(runs: list[Record], victims: int) -> list[Record]:
+    """The runs of an attack, as many on every victim, victim by victim; none where a victim was
+    not attacked: then the attack does not count."""
+    by_victim: defaultdict[str, list[Record]] = defaultdict(list)
+    for run in runs:
+        by_victim[run["parent"]].append(run)
+    if len(by_victim) < victims:
+        return []
+    least = min(map(len, by_victim.values()))
+    return [run for group in by_victim.values() for run in group[:least]]
+
+
 def _place(record: Record) -> Record:
     """What it takes to find a record's arrays."""
     return {name: record[name] for name in ("key", "arrays")}
@@ -209,7 +232,10 @@ def _estimate(
         draws = dict(zip(("mse", "ssim", "psnr"), resample(tables), strict=True))
         means = dict(zip(draws, values.mean((1, 2)), strict=True))
         draws["fvu"], means["fvu"] = draws["mse"] / floor, means["mse"] / floor
-        row.attacks[attack] = {name: interval(means[name], draws[name]) for name in METRICS}
+        free = freedom(tables.shape[1:])
+        row.attacks[attack] = {
+            name: interval(means[name], draws[name], free, BOUNDS[name]) for name in METRICS
+        }
         found[attack] = draws
     return found
 

@@ -23,16 +23,18 @@ class Stores(Store):
         return self._home(key).arrays_path(key, name)
 
     def _home(self, key: str) -> Store:
-        homes = (store for store in self._stores if store.record_path(key).exists())
-        return next(homes, self._stores[0])
+        there = [store for store in self._stores if store.record_path(key).exists()]
+        if len(there) < 2:
+            return (there or self._stores)[0]
+        return next((store for store in there if store.get(key)), there[0])  # not a failed one
 
 
 def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     """One suite of all folders, and a store of their records.
 
     A trial that several folders have counts once. Where folders give one name to different
-    defenses, or to other options or trainings of one, those of later folders carry the folder's
-    name. Every victim keeps the attacks of the folders it is in.
+    defenses or attacks, or to other options or trainings of one, those of later folders carry the
+    folder's name. Every victim keeps the attacks of the folders it is in.
 
     Raises:
         BenchError: one is no results folder, or its data, or the metrics it was scored with,
@@ -49,24 +51,34 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
                     f"{folder} is not comparable with {folders[0]}: its records have {what} "
                     f"{value} instead of {ours[what]}"
                 )
-    meaning: dict[tuple[str, float | None], object] = {}
+    meaning: dict[tuple[object, ...], object] = {}
+
+    def own_name(name: str, place: tuple[object, ...], what: object, folder: Path) -> str:
+        """The name, or where it means something else already, with the folder's."""
+        for label in (name, f"{name} ({folder.name})", f"{name} ({folder.resolve()})"):
+            if meaning.setdefault((label, *place), what) == what:
+                return label
+        raise BenchError(f"{folder}: {name!r} means several things in it")
+
     trials: dict[str, Trial] = {}
     for folder, suite in zip(folders, suites, strict=True):
         for victim in suite.victims:
             defense = victim.config["defense"]
-            what_it_is = {**victim.config, "seed": None}
-            known = meaning.setdefault((defense["label"], defense["strength"]), what_it_is)
-            label = defense["label"] + ("" if known == what_it_is else f" ({folder.name})")
+            place, whole = ("defense", defense["strength"]), {**victim.config, "seed": None}
+            label = own_name(defense["label"], place, whole, folder)
             config = {**victim.config, "defense": {**defense, "label": label}}
             trials.setdefault(victim.key, Trial(victim.key, config, None))
         for attack in suite.attacks:
-            config = {**attack.config, "victim": trials[str(attack.parent)].config}
+            chosen = attack.config["attack"]
+            label = own_name(chosen["label"], ("attack",), chosen, folder)
+            config = {**attack.config, "attack": {**chosen, "label": label}}
+            config["victim"] = trials[str(attack.parent)].config
             trials.setdefault(attack.key, Trial(attack.key, config, attack.parent))
     name = " + ".join(dict.fromkeys(suite.name for suite in suites))
     victims = tuple(trial for trial in trials.values() if trial.parent is None)
     attacks = tuple(trial for trial in trials.values() if trial.parent)
     about = name, suites[0].description
-    return Suite(*about, victims, attacks, suites[0].command), Stores(folders)
+    return Suite(*about, victims, attacks, command=""), Stores(folders)
 
 
 def _facts(folder: Path, suite: Suite) -> dict[str, object]:

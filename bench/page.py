@@ -1,6 +1,7 @@
 """``report.html``: everything a run found, on one page that needs no network."""
 
 import base64
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,10 @@ def write_page(board: Board, pictures: Sequence[Path], path: Path) -> Path:
 
 
 def _command(board: Board, row: Row) -> str:
-    strength = "" if row.strength is None else f" --only strength={row.strength:g}"
-    return f"{board.suite.command} --only defense={row.defense}{strength}"
+    """What runs a row again; nothing where several folders were read as one."""
+    strength = [] if row.strength is None else ["--only", f"strength={row.strength:.12g}"]
+    words = ["--only", f"defense={row.defense}", *strength]
+    return f"{board.suite.command} {shlex.join(words)}" if board.suite.command else ""
 
 
 def _threats(board: Board) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Stand
     Args:
         suite: the trials.
         store: their records.
-        deep: verify the arrays beside the records, too.
+        deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
     standings: dict[str, Standing] = {}
     checkpoints: dict[str, str] = {}
@@ -46,6 +46,12 @@ def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Stand
         if record and record["victim_sha256"] != checkpoints.get(str(trial.parent)):
             standing = Standing("outdated")
         standings[trial.key] = standing
+    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
+    for key in checkpoints.keys() & needed if deep else ():
+        try:
+            read_checked(store.victim_path(key), checkpoints[key])
+        except DamagedError as damage:
+            standings[key] = Standing("damaged", damage=damage)
     return standings
 
 
@@ -54,8 +60,13 @@ def is_done(trial: Trial, store: Store) -> bool:
     standing, record = _examine(trial, store, deep=True)
     if record is None or trial.parent is None:
         return standing.state == "done"
-    victim = store.get(trial.parent)
+    _, victim = _examine(victim_of(trial), store, deep=False)
     return bool(victim and victim["checkpoint_sha256"] == record["victim_sha256"])
+
+
+def victim_of(attack: Trial) -> Trial:
+    """The trial that trains what an attack is about."""
+    return Trial(str(attack.parent), attack.config["victim"], None)
 
 
 def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, Record | None]:
@@ -78,28 +89,17 @@ def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, Record |
 def mend(suite: Suite, store: Store) -> tuple[dict[str, Standing], list[DamagedError]]:
     """A deep ``survey`` that sets every damaged file aside, to have its trial run again.
 
-    A victim's checkpoint is examined where an attack still needs it. Returns the standings and
-    what was damaged.
+    Returns the standings and what was damaged.
     """
     store.sweep()
     standings = survey(suite, store, deep=True)
-    damages = [
-        standing.damage
-        for key, standing in standings.items()
-        if standing.damage and not store.claimed(key)  # else another run is about to write it
-    ]
-    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
-    for key in needed:
-        if key and standings[key].state == "done" and not store.claimed(key):
-            record = store.need(key)
-            try:
-                read_checked(store.victim_path(key), record["checkpoint_sha256"])
-            except DamagedError as damage:
-                damages.append(damage)
+    damages = []
+    for key, standing in standings.items():
+        if standing.damage and not store.claimed(key):  # else another run is about to write it
+            damages.append(standing.damage)
+            store.set_aside(standing.damage.path)
+            if standing.damage.path == store.victim_path(key):
                 store.set_aside(store.record_path(key))
-                standings[key] = Standing("damaged", damage=damage)
-    for found in damages:
-        store.set_aside(found.path)
     return standings, damages
 
 
@@ -183,10 +183,9 @@ def choose(
         parts = [trial]
         if trial.parent and standings[trial.parent].state != "done":
             parts = [victims[trial.parent], trial]
-        added = {part.key: part for part in parts if part.key not in chosen}
-        if limit is not None and len(chosen) + len(added) > limit:
-            break
-        chosen |= added
+        for part in parts:  # the victim first: with a limit of one, it alone
+            if limit is None or len(chosen) < limit:
+                chosen.setdefault(part.key, part)
     return list(chosen.values())
 
 
@@ -219,7 +218,7 @@ def _fields(trial: Trial) -> dict[str, str]:
     defense = victim["defense"]
     fields = {"defense": defense["label"], "seed": str(victim["seed"])}
     if defense["strength"] is not None:
-        fields["strength"] = f"{defense['strength']:g}"
+        fields["strength"] = f"{defense['strength']:.12g}"
     return fields | ({"attack": trial.config["attack"]["label"]} if trial.parent else {})
 
 

@@ -19,6 +19,12 @@ from bench import (
 from bench.errors import BenchError
 from bench.merge import merge
 
+OPTIONAL = (
+    *("leaderboard_by_defense.csv", "matched.csv", "tradeoff_*.*", "attacks.*", "gallery.png"),
+    *("reconstructions.png", "diagnostics.*", "attack_cost.*", "optimum.*", "surrogates.*"),
+)
+"""Outputs that not every report has."""
+
 
 def write_report(folders: Sequence[Path], out: Path) -> None:
     """Writes to ``out``, and prints, everything that can be made from the records in ``folders``.
@@ -54,6 +60,10 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
             written += strength.against_optimum(board, out)
         if any("surrogate" in row.history for row in board.complete):
             written += diagnostics.surrogates(board, out)
+    for name in OPTIONAL:  # of an earlier report, which had what it takes
+        for path in out.glob(name):
+            if path not in written:
+                path.unlink()
     written.append(page.write_page(board, written, out / "report.html"))
     names = "  ".join(path.name for path in written)
     print(f"\n{out}: {names}")

@@ -54,9 +54,11 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
         attacks: list[Trial] = []
         for victim in victims:
             attacks += attacks_on(victim, content["attacks"], content["attack_seeds"])
-        about = content["name"], content["description"]
-        return Suite(*about, tuple(victims), tuple(attacks), content["command"])
-    except (KeyError, TypeError):
+        about = [content[name] for name in ("name", "description", "command")]
+        if not (victims and attacks and all(isinstance(text, str) for text in about)):
+            raise ValueError
+        return Suite(about[0], about[1], tuple(victims), tuple(attacks), about[2])
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise BenchError(f"{path} is altered; run the suite again") from None
 
 

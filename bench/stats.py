@@ -7,6 +7,8 @@ import numpy as np
 from scipy.stats import norm, t
 
 RESAMPLES = 2000
+PARTS = 400
+DRAWS = RESAMPLES + 2 * PARTS
 LEVEL = 0.95
 
 
@@ -23,7 +25,7 @@ class Estimate(NamedTuple):
 
 
 def bootstrap(values: np.ndarray) -> Estimate:
-    """Mean of ``values`` with a 95 % interval, see ``resample``.
+    """Mean of ``values`` with a 95 % interval, see ``resample`` and ``interval``.
 
     Args:
         values: (seeds, images) or (seeds, repeats, images).
@@ -33,7 +35,8 @@ def bootstrap(values: np.ndarray) -> Estimate:
     """
     if values.ndim == 2:
         values = values[:, None]
-    return interval(values.mean(), resample(values[None])[0])
+    draws = resample(values[None])[0]
+    return interval(values.mean(), draws, freedom(values.shape))
 
 
 def columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
@@ -42,14 +45,15 @@ def columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
-def interval(mean: float, draws: np.ndarray) -> Estimate:
-    """The mean with the central 95 % of ``draws`` (RESAMPLES,)."""
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(mean), float(low), float(high))
+def freedom(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Degrees of freedom of seeds (or of repeats, where there is one seed) and of images, for
+    values of shape (seeds, repeats, images)."""
+    seeds, repeats, images = shape
+    return (seeds if seeds > 1 else repeats) - 1, images - 1
 
 
 def resample(values: np.ndarray) -> np.ndarray:
-    """Bootstrap means (k, RESAMPLES) of k tables of values (k, seeds, repeats, images).
+    """Bootstrap means (k, DRAWS) of k tables of values (k, seeds, repeats, images).
 
     Seeds and images are crossed: every victim is scored on the same test images, so both are
     resampled independently of each other (Owen, 2007, "The pigeonhole bootstrap"); images drawn
@@ -57,47 +61,65 @@ def resample(values: np.ndarray) -> np.ndarray:
     other seeds on one victim) are nested within seeds: they follow the seed that is drawn, and
     are drawn themselves only where there is one seed (Davison and Hinkley, 1997, section 3.8:
     of nested levels only the highest with replacement). One seed with one repeat contributes
-    nothing.
+    nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
 
-    Few seeds make such a bootstrap too narrow: by sqrt((n - 1) / n), and because the quantiles
-    should be Student's (Hesterberg, 2015, "What teachers should know about the bootstrap"). Both
-    are made up for, the second with Satterthwaite's degrees of freedom: one for two seeds that
-    make all the difference, many where it is the images that do. No mean leaves the range of the
-    values. The same resamples serve every table of a shape: differences between rows are paired.
+    The first RESAMPLES draws vary seeds and images, the next PARTS seeds alone, the last PARTS
+    images alone: from these ``interval`` learns which of them matter, for a mean as for anything
+    that is computed from means, draw by draw. The same resamples serve every table of a shape:
+    what rows share cancels in their differences.
     """
     tables = values.mean(2) if values.shape[1] > 1 else values[:, 0]
     k, seeds, images = tables.shape
     of_seeds, of_images = _weights(seeds, images)
-    means = (of_images @ tables.reshape(k * seeds, images).T).reshape(RESAMPLES, k, seeds)
+    means = (of_images @ tables.reshape(k * seeds, images).T).reshape(DRAWS, k, seeds)
     draws: np.ndarray = np.einsum("bs,bks->kb", of_seeds, means)
-    centre = tables.mean((1, 2))[:, None]
-    draws = centre + _expansion(tables)[:, None] * (draws - centre)
-    return draws.clip(tables.min((1, 2))[:, None], tables.max((1, 2))[:, None])
+    return draws
 
 
-def _expansion(tables: np.ndarray) -> np.ndarray:
-    """Student's 97.5 % quantile over the normal one (k,), for the mean of tables (k, seeds,
-    images) with crossed levels."""
-    _, seeds, images = tables.shape
-    total = squares = np.zeros(len(tables))
-    for n, means in ((seeds, tables.mean(2)), (images, tables.mean(1))):
-        if n > 1:
-            variance = means.var(1, ddof=1) / n
-            total, squares = total + variance, squares + variance**2 / (n - 1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        freedom = np.where(squares > 0, total**2 / squares, np.inf)
-    quantile = (1 + LEVEL) / 2
-    expansion: np.ndarray = t.ppf(quantile, freedom) / norm.ppf(quantile)
-    return expansion
+def interval(
+    mean: float,
+    draws: np.ndarray,
+    freedom: tuple[int, int],
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> Estimate:
+    """The 95 % interval of anything computed from means, from its draws.
+
+    The central 95 % of the draws, stretched by Student's quantile over the normal one (Hesterberg,
+    2015, "What teachers should know about the bootstrap") with Satterthwaite's degrees of freedom:
+    one for two seeds that make all the difference, many where it is the images that do.
+
+    Args:
+        mean: the measured value.
+        draws: (DRAWS,), computed from those of ``resample``; NaN ones do not count.
+        freedom: see ``freedom``.
+        bounds: what the value can be.
+    """
+    both, *alone = np.split(draws, [RESAMPLES, RESAMPLES + PARTS])
+    known = [part[np.isfinite(part)] for part in alone]
+    variances = [float(part.var()) if len(part) else 0.0 for part in known]
+    parts = [(v, n) for v, n in zip(variances, freedom, strict=True) if n > 0]
+    squares = sum(variance**2 / n for variance, n in parts)
+    stretch = 1.0
+    if squares > 0:
+        n = sum(variance for variance, _ in parts) ** 2 / squares
+        quantile = (1 + LEVEL) / 2
+        stretch = float(t.ppf(quantile, n) / norm.ppf(quantile))
+    both = both[np.isfinite(both)]
+    ends = np.quantile(both, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(both) else [mean, mean]
+    low, high = (float(np.clip(mean + stretch * (end - mean), *bounds)) for end in ends)
+    return Estimate(float(mean), low, high)
 
 
 @lru_cache(maxsize=8)
 def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (RESAMPLES, seeds) and (RESAMPLES, images); rows sum to 1."""
+    """Weights (DRAWS, seeds) and (DRAWS, images); rows sum to 1."""
     rng = np.random.default_rng(0)
 
-    def draw(n: int) -> np.ndarray:
-        weights = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) / n
-        return 1 / n + (n / max(n - 1, 1)) ** 0.5 * (weights - 1 / n)
+    def draw(n: int, varied: int, start: int) -> np.ndarray:
+        weights = np.full((DRAWS, n), 1 / n)
+        for begin, size in ((0, RESAMPLES), (start, varied)):
+            drawn = rng.multinomial(n, np.full(n, 1 / n), size=size) / n
+            weights[begin : begin + size] += (n / max(n - 1, 1)) ** 0.5 * (drawn - 1 / n)
+        return weights
 
-    return draw(seeds), draw(images)
+    return draw(seeds, PARTS, RESAMPLES), draw(images, PARTS, RESAMPLES + PARTS)

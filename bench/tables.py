@@ -20,7 +20,9 @@ def leaderboard(board: Board) -> list[dict[str, Any]]:
     """A line per defense and strength, in the suite's order; docs/columns.md says what is in it."""
     attacks = list(dict.fromkeys(t.config["attack"]["label"] for t in board.suite.attacks))
     compared = against_noise(board)
-    return [_line(row, attacks, compared.get(row.label, {})) for row in board.rows]
+    return [
+        _line(row, attacks, compared.get((row.defense, row.strength), {})) for row in board.rows
+    ]
 
 
 def _line(row: Row, attacks: list[str], compared: Mapping[str, Estimate | None]) -> dict[str, Any]:

@@ -171,6 +171,8 @@ def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
     place = ("--out", tmp_path, "--suite", "smoke")
     refused(["trial", gmm, *place], f"victim {victim} must be trained before")
     refused(["trial", gmm[:-1], *place], "unknown trial", f"did you mean '{gmm}'")
+    refused(["trial", "other", *place], "unknown trial 'other'; choose from", "... (42)")
+    refused(["trial", gmm, *place, "--set", "seeds=[7]"], "unknown trial")
     done = here("trial", gmm, victim, *place)
     assert done.returncode == 0
     assert done.stdout == "done: none, seed 0\ndone: gmm on none, seed 0\n"

@@ -16,7 +16,7 @@ DEFENSE = "kmeans_cem"
 
 
 def submission(
-    run: Path, folder: Path, *, training=None, record=None, mse=None, label=None
+    run: Path, folder: Path, *, training=None, record=None, mse=None, label=None, attack=None
 ) -> Path:
     """What an author would send: the records of one defense, with changes to its training, to its
     records, to its scores or to its name."""
@@ -31,6 +31,9 @@ def submission(
         victim = {**old, "training": {**old["training"], **(training or {})}}
         victim["defense"] = {**old["defense"], "label": label or DEFENSE}
         config = {**trial.config, "victim": victim} if trial.parent else victim
+        if trial.parent and (changed := (attack or {}).get(config["attack"]["label"])):
+            options = {**config["attack"]["options"], **changed}
+            config = {**config, "attack": {**config["attack"], "options": options}}
         new = Trial(key_of(config), config, key_of(victim) if trial.parent else None)
         (attacks if trial.parent else victims).append(new)
         found = source.need(trial.key)
@@ -78,6 +81,22 @@ def test_one_name_for_two_things_is_told_apart(run, tmp_path, here):
     assert (DEFENSE, "0.1") in rows
     assert (f"{DEFENSE} (theirs)", "0.1") in rows
     assert rows[DEFENSE, "0.1"]["seeds"] == "1"
+
+
+def test_one_name_for_two_attacks_is_told_apart(run, tmp_path, here):
+    theirs = submission(run, tmp_path / "theirs", attack={"gmm": {"rank": 5}}, mse=3)
+    here("report", run, theirs, "--out", tmp_path / "both")
+    ours, both = board(run)[DEFENSE, "0.1"], board(tmp_path / "both")[DEFENSE, "0.1"]
+    assert both["gmm_mse"] == ours["gmm_mse"]
+    assert float(both["gmm (theirs)_mse"]) == pytest.approx(3 * float(ours["gmm_mse"]), rel=1e-4)
+
+
+def test_a_success_anywhere_beats_a_failure(run, copy, tmp_path, here):
+    store = Store(copy)
+    lost = next(t for t in read_suite(copy).attacks if "gmm on kmeans" in t.label)
+    store.write({**store.need(lost.key), "status": "failed", "error": "x"})
+    here("report", copy, run, "--out", tmp_path / "both")
+    assert board(tmp_path / "both") == board(run)
 
 
 def test_a_row_with_fewer_attacks_says_so(run, tmp_path, here):

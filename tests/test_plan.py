@@ -47,6 +47,7 @@ def test_a_limit_counts_the_victims_and_never_leaves_an_attack_without(smoke):
     for limit in range(1, 8):
         chosen = choose(smoke, nothing, only=selection(smoke, ["attack=gmm"]), limit=limit)
         assert len(chosen) <= limit
+        assert len(chosen) == limit
         keys = {trial.key for trial in chosen}
         assert all(trial.parent is None or trial.parent in keys for trial in chosen)
     assert len(choose(smoke, nothing, limit=5)) == 5

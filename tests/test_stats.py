@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from bench.stats import bootstrap, resample
+from bench.stats import bootstrap, freedom, interval, resample
 
 
 def test_interval_of_a_mean_is_the_normal_one():
@@ -27,10 +27,9 @@ def test_few_seeds_that_make_all_the_difference_have_students_interval():
     """Half-width t s / sqrt(n) with s of n - 1 degrees of freedom."""
     for seeds in (5, 8, 20):
         offsets = np.random.default_rng(seeds).normal(size=(seeds, 1))
-        draws = resample((offsets + np.zeros((seeds, 100)))[None, :, None])[0]
+        found = bootstrap(offsets + np.zeros((seeds, 100)))
         half = t.ppf(0.975, seeds - 1) * offsets.std(ddof=1) / seeds**0.5
-        low, high = np.quantile(draws, [0.025, 0.975])
-        assert (high - low) / 2 == pytest.approx(half, rel=0.12)
+        assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.12)
 
 
 def test_repeats_on_one_victim_are_drawn_and_on_several_follow_their_victim():
@@ -45,9 +44,14 @@ def test_repeats_on_one_victim_are_drawn_and_on_several_follow_their_victim():
     assert bootstrap(one) == bootstrap(one[:, 0])
 
 
-def test_no_mean_leaves_the_range_of_the_values():
-    found = bootstrap(np.array([[0.0] * 50, [1.0] * 50]))
+def test_an_interval_keeps_its_bounds_and_leaves_out_what_is_not_measured():
+    values = np.array([[0.0] * 50, [1.0] * 50])
+    draws = resample(values[None, :, None])[0]
+    found = interval(0.5, draws, (1, 49), (0, 1))
     assert (found.low, found.high) == (0, 1)
+    draws[::7] = np.nan
+    assert interval(0.5, draws, (1, 49), (0, 1)) == found
+    assert interval(0.5, np.full_like(draws, np.nan), (1, 49)) == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.slow
@@ -68,10 +72,13 @@ def test_intervals_cover_the_truth(seeds, repeats, least, spread):
     values = sum(
         rng.normal(0, std, (worlds, *shape)) for std, shape in zip(spread, shapes, strict=True)
     )
-    low, high = np.quantile(resample(values), [0.025, 0.975], axis=1)
+    means = values.mean((1, 2, 3))
+    free = freedom((seeds, repeats, images))
+    pairs = zip(means, resample(values), strict=True)
+    low, high = np.array([interval(mean, draws, free)[1:] for mean, draws in pairs]).T
     covered = np.mean((low <= 0) & (high >= 0))
     assert least <= covered <= 1
-    width, needed = np.median(high - low), 2 * 1.96 * values.mean((1, 2, 3)).std()
+    width, needed = np.median(high - low), 2 * 1.96 * means.std()
     assert width < (3.5 if seeds < 3 else 2.4) * needed  # and are not just wide
 
 
@@ -79,3 +86,21 @@ def test_it_is_deterministic_and_exact_for_constants():
     values = np.random.default_rng(2).random((3, 40))
     assert bootstrap(values) == bootstrap(values.copy())
     assert bootstrap(np.full((2, 9), 0.5)) == pytest.approx((0.5, 0.5, 0.5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "least"), [(2, 0.85), (3, 0.89), (5, 0.91)])
+def test_intervals_of_paired_differences_cover_the_truth(seeds, least):
+    """Images decide each row and cancel in the difference, which seeds decide."""
+    rng, worlds, images = np.random.default_rng(0), 400, 100
+    shared = rng.normal(0, 1, (worlds, 1, 1, images))
+    rows = []
+    for _ in range(2):
+        own = rng.normal(0, 0.1, (worlds, seeds, 1, 1))
+        rows.append(shared + own + rng.normal(0, 0.05, (worlds, seeds, 1, images)))
+    draws = resample(rows[0]) - resample(rows[1])
+    means = (rows[0] - rows[1]).mean((1, 2, 3))
+    free = freedom((seeds, 1, images))
+    pairs = zip(means, draws, strict=True)
+    low, high = np.array([interval(mean, each, free)[1:] for mean, each in pairs]).T
+    assert least <= np.mean((low <= 0) & (high >= 0))
