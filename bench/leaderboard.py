@@ -8,20 +8,11 @@ from typing import Any
 import numpy as np
 
 from bench.flags import QUALIFIERS
-from bench.stats import Estimate, freedom, interval, resample
+from bench.stats import BOUNDS, Estimate, freedom, interval, resample
 from bench.store import Record, Store
 from bench.suite import Suite, Trial
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
-INFINITE = float("inf")
-BOUNDS = {
-    "accuracy": (0.0, 1.0),
-    "mse": (0.0, INFINITE),
-    "ssim": (-1.0, 1.0),
-    "psnr": (-INFINITE, INFINITE),
-    "fvu": (0.0, INFINITE),
-}
-"""What the metrics can be."""
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
 LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")

@@ -9,6 +9,15 @@ from scipy.stats import norm, t
 RESAMPLES = 2000
 PARTS = 400
 DRAWS = RESAMPLES + 2 * PARTS
+INFINITE = float("inf")
+BOUNDS = {
+    "accuracy": (0.0, 1.0),
+    "mse": (0.0, INFINITE),
+    "ssim": (-1.0, 1.0),
+    "psnr": (-INFINITE, INFINITE),
+    "fvu": (0.0, INFINITE),
+}
+"""What the metrics can be."""
 LEVEL = 0.95
 
 

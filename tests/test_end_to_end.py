@@ -118,6 +118,7 @@ def test_a_suite_of_floors_alone_still_reports(copy, here):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_every_level_of_knowledge_through_the_command_line(copy, here):
     """Query, white box and repeated releases, on the noise victims that are there already."""
     quick = "width=8,blocks=1,max_steps=30"
