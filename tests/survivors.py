@@ -42,4 +42,4 @@ def same_as_uninterrupted(folder: Path, reference: Path) -> None:
     hashes of scores, reconstructions and weights so does all that they stand for."""
     ours, theirs = records(folder), records(reference)
     assert ours == {key: theirs[key] for key in ours}
-    assert not list(folder.rglob(".*"))
+    assert not list(folder.rglob(".*.part"))
