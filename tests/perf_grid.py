@@ -135,7 +135,10 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
             }
         else:
             scores = {"correct": rng.integers(0, 2, IMAGES).astype(np.float32)}
-        samples = {"samples": rng.integers(0, 255, (8, 3, 32, 32), np.uint8)}
+        names = {"samples": 8, "users": 2, "users_original": 2}
+        samples = {
+            name: rng.integers(0, 255, (n, 3, 32, 32), np.uint8) for name, n in names.items()
+        }
         arrays = {"scores": save(scores), "samples": save(samples)}
         record |= {"key": trial.key, "config": trial.config, "parent": trial.parent}
         record |= {"source": trial.source, "number": next(numbers)}
