@@ -9,13 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench.figures import STYLE, save
+from bench.judgement import DROPS
 from bench.leaderboard import Board, Row
 from bench.store import Record, Store
 
 SHOWN = 40
 """Most rows whose reconstructions are shown."""
-DROP = 0.05
-"""Loss of accuracy, against the undefended model, at which the gallery compares defenses."""
 LEFT, GAP, DPI = 240, 14, 100
 
 
@@ -53,7 +52,7 @@ def gallery(board: Board, store: Store, folder: Path) -> list[Path]:
     assert control  # of every complete row
     rows: dict[str, Row] = {}
     for row in board.complete:
-        if row.accuracy and row.accuracy.mean >= control.mean - DROP:
+        if row.accuracy and row.accuracy.mean >= control.mean - max(DROPS):
             best = rows.get(row.defense)
             if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
                 rows[row.defense] = row

@@ -15,9 +15,8 @@ DROPS = (0.01, 0.02, 0.05)
 def _points(rows: list[Row], metric: str) -> np.ndarray:
     """(rows, 1 + DRAWS): the measured values first, then the bootstrap's."""
     measured = [row.accuracy if metric == "accuracy" else row.worst(metric) for row in rows]
-    return np.array(
-        [[each.mean, *row.draws[metric]] for each, row in zip(measured, rows, strict=True) if each]
-    )
+    pairs = [(each.mean, row) for each, row in zip(measured, rows, strict=True) if each]
+    return np.stack([np.concatenate([[mean], row.draws[metric]]) for mean, row in pairs])
 
 
 def _estimate(

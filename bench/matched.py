@@ -1,16 +1,9 @@
 """Defenses compared at equal accuracy: linear interpolation between their strengths."""
 
-import csv
-import io
-from pathlib import Path
-
 import numpy as np
 
+from bench.judgement import DROPS
 from bench.leaderboard import LAST, Board, Row
-from bench.store import write_whole
-
-DROPS = (0.01, 0.02, 0.05)
-"""Losses of accuracy, against the undefended model, at which defenses are compared."""
 
 
 def at_accuracy(rows: list[Row], accuracy: float) -> dict[str, float] | None:
@@ -37,23 +30,18 @@ def at_accuracy(rows: list[Row], accuracy: float) -> dict[str, float] | None:
     return {name: float(np.interp(accuracy, known, values)) for name, values in columns.items()}
 
 
-def write_csv(board: Board, path: Path) -> bool:
-    """Writes a row per accuracy drop and defense; False, and no file, without an undefended row
-    to measure drops from."""
+def lines(board: Board) -> list[dict[str, object]]:
+    """A line per accuracy drop and defense; none without an undefended row to measure from."""
     controls = [row.accuracy.mean for row in board.controls if row.accuracy]
-    if not controls:
-        return False
-    text = io.StringIO()
-    columns = ["accuracy_drop", "accuracy", "defense", "worst_mse", "worst_ssim", *LAST]
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for drop in DROPS:
+    found: list[dict[str, object]] = []
+    for drop in DROPS if controls else ():
         accuracy = controls[0] - drop
         for name in dict.fromkeys(row.defense for row in board.complete):
             rows = [row for row in board.complete if row.defense == name]
-            if found := at_accuracy(rows, accuracy):
-                values = {key: f"{value:.4g}" for key, value in found.items()}
-                start = {"accuracy_drop": drop, "accuracy": f"{accuracy:.4f}", "defense": name}
-                writer.writerow(start | values)
-    write_whole(path, text.getvalue().encode())
-    return True
+            if values := at_accuracy(rows, accuracy):
+                columns = {
+                    metric: values.get(metric) for metric in ("worst_mse", "worst_ssim", *LAST)
+                }
+                start = {"accuracy_drop": drop, "accuracy": accuracy, "defense": name}
+                found.append(start | columns)
+    return found

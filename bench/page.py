@@ -1,20 +1,21 @@
 """``report.html``: everything a run found, on one page that needs no network."""
 
 import base64
+import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from PIL import Image
 
 from bench.figures import WORDS
 from bench.flags import FLAGS
-from bench.judgement import DROPS, by_defense
+from bench.judgement import DROPS
 from bench.leaderboard import Board, Row
 from bench.plot import curves, legend
 from bench.store import write_whole
-from bench.tables import leaderboard
 
 PICTURES = {
     "gallery": "What the strongest attack rebuilds from each defense at the strength that protects "
@@ -31,11 +32,19 @@ PICTURES = {
 }
 
 
-def write_page(board: Board, pictures: Sequence[Path], path: Path) -> Path:
+def write_page(
+    board: Board,
+    lines: Sequence[Mapping[str, Any]],
+    defenses: Sequence[Mapping[str, Any]],
+    pictures: Sequence[Path],
+    path: Path,
+) -> Path:
     """Writes the page.
 
     Args:
         board: what to show.
+        lines: the leaderboard's, in the order of the board's rows.
+        defenses: those of the table by defense.
         pictures: figures that were written; the PNG files that ``PICTURES`` names are embedded.
         path: where to.
     """
@@ -49,15 +58,16 @@ def write_page(board: Board, pictures: Sequence[Path], path: Path) -> Path:
     )
     environment.filters["number"] = _number
     embedded = {
-        name: base64.b64encode((path.parent / f"{name}.png").read_bytes()).decode()
+        name: _webp(path.parent / f"{name}.png")
         for name in PICTURES
         if path.parent / f"{name}.png" in pictures
     }
-    lines = {(line["defense"], line["strength"]): line for line in leaderboard(board)}
     text = environment.get_template("page.html.jinja").render(
         suite=board.suite,
-        rows=[(row, lines[row.defense, row.strength], _command(board, row)) for row in board.rows],
-        defenses=by_defense(board) if board.complete else [],
+        rows=[
+            (row, line, _command(board, row)) for row, line in zip(board.rows, lines, strict=True)
+        ],
+        defenses=defenses,
         drops=[round(100 * drop) for drop in DROPS],
         floors=board.floors,
         curves={name: curves(board, name) for name in WORDS} if board.complete else {},
@@ -90,6 +100,14 @@ def _threats(board: Board) -> list[dict[str, Any]]:
         if row.worst_attack:
             found[row.worst_attack]["worst of"] += 1
     return list(found.values())
+
+
+def _webp(path: Path) -> str:
+    """A picture as base64 of WebP: a third of the bytes of PNG, and the PNG lies beside."""
+    content = io.BytesIO()
+    with Image.open(path) as picture:
+        picture.convert("RGB").save(content, "webp", quality=90)
+    return base64.b64encode(content.getvalue()).decode()
 
 
 def _number(value: float | None, digits: int = 3) -> str:

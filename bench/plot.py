@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
-from bench.figures import COLOURS, FLOORS, WORDS
+from bench.figures import COLOURS, FLOORS, WORDS, floors_of
 from bench.leaderboard import Board, Row
 from bench.published import points
 from bench.stats import Estimate
@@ -51,7 +51,7 @@ def curves(board: Board, metric: str) -> str:
     """Accuracy against the worst case of ``metric`` as an SVG element; each point can be pointed
     at or focused and then says its row, with intervals."""
     rows = [row for row in board.complete if row.accuracy]
-    floors = _floors(board, metric)
+    floors = floors_of(board, metric)
     published = points(board.suite, metric)
     accuracies = [value for row in rows for value in row.accuracy or ()]
     accuracies += [row.accuracy for row, _ in published]
@@ -94,16 +94,6 @@ def legend(board: Board) -> list[tuple[str, str]]:
         (name, f'<svg viewBox="-8 -8 16 16" class="symbol" aria-hidden="true">{_symbol(n)}</svg>')
         for n, name in enumerate(names)
     ]
-
-
-def _floors(board: Board, metric: str) -> dict[str, float]:
-    """What needs no attack; not for PSNR, whose mean does not follow from the mean MSE."""
-    if metric == "psnr":
-        return {}
-    if metric == "fvu":
-        least = board.floors["mean_image"]["mse"]
-        return {name: values["mse"] / least for name, values in board.floors.items()}
-    return {name: values[metric] for name, values in board.floors.items()}
 
 
 def _grid(x: _Axis, y: _Axis) -> list[str]:

@@ -38,15 +38,16 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")
     print(tables.as_text(board))
-    written = [tables.write_csv(tables.leaderboard(board), out / "leaderboard.csv")]
-    if board.complete:
-        lines = judgement.by_defense(board)
-        written.append(tables.write_csv(lines, out / "leaderboard_by_defense.csv"))
+    lines = tables.leaderboard(board)
+    defenses = judgement.by_defense(board)
+    written = [tables.write_csv(lines, out / "leaderboard.csv")]
+    if defenses:
+        written.append(tables.write_csv(defenses, out / "leaderboard_by_defense.csv"))
     written.append(tables.write_csv(tables.records(board.suite, store), out / "records.csv"))
     written.append(out / "costs.csv")
     strength.write_costs(board, written[-1])
-    if matched.write_csv(board, out / "matched.csv"):
-        written.append(out / "matched.csv")
+    if equal := matched.lines(board):
+        written.append(tables.write_csv(equal, out / "matched.csv"))
     if board.complete:
         for metric in figures.WORDS:
             written += figures.tradeoff(board, metric, out)
@@ -64,6 +65,6 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
         for path in out.glob(name):
             if path not in written:
                 path.unlink()
-    written.append(page.write_page(board, written, out / "report.html"))
+    written.append(page.write_page(board, lines, defenses, written, out / "report.html"))
     names = "  ".join(path.name for path in written)
     print(f"\n{out}: {names}")
