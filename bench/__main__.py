@@ -13,6 +13,7 @@ from bench.errors import BenchError, unknown
 
 if TYPE_CHECKING:
     from bench.execute import How
+    from bench.models import Model
 
 ENGINES = ("local", "slurm", "ray")
 
@@ -224,17 +225,31 @@ def _list(choice: argparse.Namespace) -> int:
         "defenses": DEFENSES,
         "attacks": ATTACKS,
         "datasets": DATASETS,
-        "models": MODELS,
     }
     lines = {
         title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
         for title, table in tables.items()
     }
+    lines["models"] = {name: _described(model) for name, model in MODELS.items()}
     for title, entries in (lines | {"suites": suite.names()}).items():
         print(title)
         for name, text in entries.items():
             print(f"  {name:<16}{' '.join(text.split()).rstrip('.')}")
     return 0
+
+
+def _described(model: "Model") -> str:
+    """What the client of a model sends and holds, for 32x32 images."""
+    from math import prod
+
+    import torch
+
+    with torch.device("meta"):  # shapes alone
+        split = model((3, 32, 32), 10)
+        shape = split.feature_shape((3, 32, 32))
+    parameters = sum(p.numel() for p in split.encoder.parameters())
+    sent = "x".join(map(str, shape))
+    return f"sends {sent} = {prod(shape)} numbers, {parameters:,} client parameters"
 
 
 def _fetch(choice: argparse.Namespace) -> int:

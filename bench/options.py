@@ -56,13 +56,16 @@ def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValidationError: an unknown option, a wrong type or a value out of range.
     """
-    values = {name: _tuples(value) for name, value in options.items()}
-    return options_of(component).model_validate(values).model_dump(mode="json")
+    return options_of(component).model_validate(tuples(options)).model_dump(mode="json")
 
 
-def _tuples(value: Any) -> Any:
+def tuples(options: Mapping[str, Any]) -> dict[str, Any]:
     """Lists as tuples, at every depth: TOML and JSON have only lists, options only tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+    def convert(value: Any) -> Any:
+        return tuple(map(convert, value)) if isinstance(value, list) else value
+
+    return {name: convert(value) for name, value in options.items()}
 
 
 def explain(error: ValidationError, where: str, known: type[BaseModel]) -> list[str]:

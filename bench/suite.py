@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from attacks import ATTACKS
 from bench.errors import BenchError, unknown
 from bench.models import MODELS
-from bench.options import explain, options_of, resolve, source_of
+from bench.options import explain, options_of, resolve, source_of, tuples
 from bench.store import key_of
 from bench.train import Training
 from datasets import DATASETS
@@ -143,6 +143,8 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
     content = dict(content)
     if isinstance(content.get("seeds"), list):
         content["seeds"] = tuple(content["seeds"])
+    if isinstance(content.get("training"), dict):
+        content["training"] = tuples(content["training"])
     try:
         file = _File.model_validate(content)
     except ValidationError as error:
@@ -173,7 +175,7 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
                 "protocol": PROTOCOL,
                 "dataset": dataset,
                 "model": file.model,
-                "training": file.training.model_dump(),
+                "training": file.training.model_dump(mode="json"),
                 "defense": defense,
                 "seed": seed,
             }

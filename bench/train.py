@@ -4,10 +4,10 @@ from collections import defaultdict
 from typing import Annotated, Any, Literal
 
 import torch
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import affine_grid, cross_entropy, grid_sample, pad
 
 from bench.victim import Victim
 from datasets import Part, Split
@@ -16,9 +16,11 @@ from datasets import Part, Split
 class Training(BaseModel):
     """How victims are trained; the same for every defense.
 
-    The learning rate follows one cycle (Smith and Topin, 2019). Augmentation is a random flip and
-    a shift by up to ``shift`` pixels. The last epoch's weights are kept: choosing the epoch with
-    the best validation accuracy would choose the least defended one.
+    The learning rate follows one cycle (Smith and Topin, 2019) or, with ``milestones``, starts at
+    ``lr`` and is multiplied by ``decay`` at each of these epochs. Augmentation is a random flip, a
+    shift by up to ``shift`` pixels into a ``border`` and, first, a turn by up to ``rotation``
+    degrees. The last epoch's weights are kept: choosing the epoch with the best validation
+    accuracy would choose the least defended one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -30,6 +32,10 @@ class Training(BaseModel):
     weight_decay: NonNegativeFloat = 5e-4
     shift: Annotated[int, Gt(-1)] = 2
     precision: Literal["bf16", "fp32"] = "bf16"
+    milestones: tuple[PositiveInt, ...] = ()
+    decay: PositiveFloat = 0.2
+    border: Literal["reflect", "black"] = "reflect"
+    rotation: Annotated[float, Ge(0), Le(180)] = 0.0
 
 
 def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
@@ -42,9 +48,8 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
     device = data.x.device
     victim.to(memory_format=torch.channels_last)
     size = min(training.batch_size, len(data.y))
-    steps = training.epochs * (len(data.y) // size)
     optimiser = _optimiser(victim, training)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=steps)
+    schedule = _schedule(optimiser, training, len(data.y) // size)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16")
     history = []
     for epoch in range(training.epochs):
@@ -57,7 +62,7 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
         batches = torch.randperm(len(data.y)).to(device).split(size)
         batches = batches[: len(data.y) // size]  # a short batch would upset the statistics
         for batch in batches:
-            x, y = augment(data.x[batch], training.shift), data.y[batch]
+            x, y = augment(data.x[batch], training), data.y[batch]
             with autocast:
                 z = victim.encoder(x)
             z = z.float()
@@ -77,18 +82,32 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
     return history
 
 
-def augment(x: Tensor, shift: int) -> Tensor:
-    """Flips half of the images (N, C, H, W) and moves each by up to ``shift`` pixels."""
+def augment(x: Tensor, training: Training) -> Tensor:
+    """Flips half of the images (N, C, H, W), turns and moves each by its own draw."""
     n, _, h, w = x.shape
     x = torch.where(torch.rand(n, 1, 1, 1, device=x.device) < 0.5, x.flip(3), x)
-    if not shift:
+    if training.rotation:
+        x = rotate(x, (2 * torch.rand(n, device=x.device) - 1) * training.rotation)
+    if not (shift := training.shift):
         return x
-    x = pad(x, [shift] * 4, mode="reflect").permute(0, 2, 3, 1)
+    mode = "reflect" if training.border == "reflect" else "constant"
+    x = pad(x, [shift] * 4, mode=mode).permute(0, 2, 3, 1)
     top, left = torch.randint(2 * shift + 1, (2, n, 1), device=x.device)
     rows = top + torch.arange(h, device=x.device)
     columns = left + torch.arange(w, device=x.device)
     image = torch.arange(n, device=x.device)[:, None, None]
     return x[image, rows[:, :, None], columns[:, None]].permute(0, 3, 1, 2)
+
+
+def rotate(x: Tensor, degrees: Tensor) -> Tensor:
+    """Images (N, C, H, W) turned counterclockwise around their centres by ``degrees`` (N,):
+    nearest pixels, black beyond the border, like torchvision's ``rotate``."""
+    _, _, h, w = x.shape
+    cos, sin = degrees.deg2rad().cos(), degrees.deg2rad().sin()
+    zero = torch.zeros_like(cos)
+    rows = torch.stack([cos, -sin * h / w, zero, sin * w / h, cos, zero], 1)
+    grid = affine_grid(rows.view(-1, 2, 3), list(x.shape), align_corners=False)
+    return grid_sample(x, grid, mode="nearest", align_corners=False)
 
 
 def watch(victim: Victim, part: Part, classes: int) -> dict[str, float]:
@@ -123,6 +142,17 @@ def _class_variances(z: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor
     means = (member @ flat) / count.clamp_min(1)
     variances = (member @ (flat - means[y]).square()) / count.clamp_min(1)
     return variances, count.squeeze(1) / len(y)
+
+
+def _schedule(
+    optimiser: torch.optim.Optimizer, training: Training, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The learning rate by step, of ``steps`` in an epoch."""
+    if training.milestones:
+        at = [steps * epoch for epoch in training.milestones]
+        return torch.optim.lr_scheduler.MultiStepLR(optimiser, at, training.decay)
+    total = steps * training.epochs
+    return torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=total)
 
 
 def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:

@@ -104,7 +104,7 @@ def _train_victim(
     torch.manual_seed(seed_for("victim", config["seed"]))
     victim = build_victim(config, split)
     started = time.perf_counter()
-    history = train(victim, split, Training(**config["training"]))
+    history = train(victim, split, Training.model_validate(config["training"], strict=False))
     seconds = time.perf_counter() - started
     z = victim.encode(split.test.x)
     correct = _correct(victim, z, split.test.y, config["seed"])

@@ -1,86 +1,83 @@
 """CIFAR-10 (Krizhevsky, 2009) through torchvision, checked against its md5 sums."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from annotated_types import Ge
 
-from datasets.base import Dataset, DatasetError, Part, Split
-from datasets.split import stratified
+from datasets.base import DatasetError, Part
+from datasets.download import download, unpack
+from datasets.official import Official
+from datasets.stored import Arrays
 
-SHARES = {"train": 0.70, "val": 0.05, "aux": 0.25}
+AUX, VAL = 9_000, 1_000
+"""Of the published split: test images that are the attacker's, and training images of ``val``."""
 
 
-class Cifar10(Dataset):
-    """CIFAR-10: the official training images as train, val and aux (70, 5, 25 %), the test set.
+class Cifar10(Official):
+    """CIFAR-10, 50,000 training and 10,000 test images, 32x32.
+
+    The split ``xia2025`` is that of Xia et al. (CVPR 2025): the victim trains on all 50,000
+    training images, the first 9,000 test images are the attacker's and the last 1,000 are
+    scored. No image is left to watch the training with, so ``val`` is the last 1,000 images of
+    ``train``; nothing is chosen by it.
 
     Args:
-        n: use the first ``n`` of the 50,000 training images.
-        n_test: use the first ``n_test`` of the 10,000 test images.
-        seed: seed of the stratified split.
+        split: ``disjoint``, or ``xia2025``, which uses all images.
     """
 
-    needs_data = True
+    name = "cifar10"
+    torchvision: ClassVar[str] = "CIFAR10"
+    """Name of the class there, and of a folder that is looked in."""
 
     def __init__(
-        self,
-        *,
-        n: Annotated[int, Ge(200)] = 50_000,
-        n_test: Annotated[int, Ge(10)] = 10_000,
-        seed: Annotated[int, Ge(0)] = 0,
+        self, *, split: Literal["disjoint", "xia2025"] = "disjoint", **options: Any
     ) -> None:
-        self.n, self.n_test, self.seed = n, n_test, seed
+        super().__init__(**options)
+        self.split = split
 
-    def load(self, root: Path | None) -> Split:
-        from torchvision.datasets import CIFAR10
+    @property
+    def source(self) -> Any:
+        """The class of torchvision, which knows names and md5 sums."""
+        import torchvision.datasets
 
-        folder = _checked(root)
-        whole = {train: CIFAR10(folder, train=train, download=False) for train in (True, False)}
-        x, y = (_first(whole[True], self.n), torch.tensor(whole[True].targets[: self.n]))
-        parts = {
-            name: Part(x[index], y[index])
-            for name, index in stratified(y, SHARES, seed=self.seed).items()
+        return getattr(torchvision.datasets, self.torchvision)
+
+    @property
+    def sums(self) -> Mapping[str, str]:
+        meta = self.source.meta
+        return dict([*self.source.train_list, *self.source.test_list]) | {
+            meta["filename"]: meta["md5"]
         }
-        test = torch.tensor(whole[False].targets[: self.n_test])
-        return Split.build(parts | {"test": Part(_first(whole[False], self.n_test), test)}, 10)
+
+    def places(self, root: Path) -> list[Path]:
+        parents = [root / self.torchvision, root / self.name, root]
+        return [parent / self.source.base_folder for parent in parents]
+
+    def read(self, folder: Path) -> Arrays:
+        arrays = {}
+        for suffix, train in (("", True), ("_test", False)):
+            part = self.source(folder.parent, train=train)
+            arrays[f"x{suffix}"] = torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous()
+            arrays[f"y{suffix}"] = torch.tensor(part.targets)
+        return arrays
+
+    def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
+        if self.split == "disjoint":
+            return super().deal(arrays)
+        if self.n or self.n_test:
+            raise DatasetError(f"{self.name}: the split xia2025 takes all images, no n or n_test")
+        x, y, x_test, y_test = (arrays[name] for name in ("x", "y", "x_test", "y_test"))
+        parts = {
+            "train": Part(x, y),
+            "val": Part(x[-VAL:], y[-VAL:]),
+            "aux": Part(x_test[:AUX], y_test[:AUX]),
+            "test": Part(x_test[AUX:], y_test[AUX:]),
+        }
+        return parts, self.classes
 
     def fetch(self, root: Path) -> None:
-        from torchvision.datasets import CIFAR10
-
-        CIFAR10(root / "CIFAR10", download=True)
-
-
-def _checked(root: Path | None) -> Path:
-    """The folder that holds ``cifar-10-batches-py``, every file's md5 verified."""
-    from torchvision.datasets import CIFAR10
-    from torchvision.datasets.utils import check_integrity
-
-    how = "give its parent folder with --data DIR or SMASHBENCH_DATA, or download it with:\n"
-    how += "  python -m bench fetch cifar10 --data DIR"
-    if root is None:
-        raise DatasetError(f"cifar10 needs a data folder: {how}")
-    looked = [root / "CIFAR10", root / "cifar10", root]
-    for folder in looked:
-        if (batches := folder / CIFAR10.base_folder).is_dir():
-            break
-    else:
-        places = ", ".join(str(folder / CIFAR10.base_folder) for folder in looked)
-        raise DatasetError(f"cifar10 was not found (looked for {places}); {how}")
-    for filename, md5 in [*CIFAR10.train_list, *CIFAR10.test_list]:
-        if not (batches / filename).is_file():
-            raise DatasetError(f"cifar10: {batches / filename} is missing; {how}")
-        if not check_integrity(str(batches / filename), md5):
-            raise DatasetError(
-                f"cifar10: {batches / filename} is truncated or altered (md5 differs); {how}"
-            )
-    return folder
-
-
-def _first(data: object, n: int) -> torch.Tensor:
-    """The first ``n`` images, (n, 3, 32, 32) float32 in [0, 1]."""
-    images: np.ndarray = data.data  # type: ignore[attr-defined]
-    if n > len(images):
-        raise DatasetError(f"cifar10 has {len(images)} such images, {n} were asked for")
-    return torch.from_numpy(images[:n]).permute(0, 3, 1, 2).contiguous().float() / 255
+        archive = root / self.torchvision / self.source.filename
+        download(self.source.url, archive, self.source.tgz_md5)
+        unpack(archive, self.source.base_folder)

@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from bench.__main__ import main
 from datasets import Split
 from datasets.photos import Photos
 from tests.commands import bench
+from tests.sets import write_all
 
 torch.set_num_threads(1)
 
@@ -24,11 +26,27 @@ def photos() -> Split:
     return Photos(train=200, val=50, aux=200, test=100).load()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory) -> None:
+    """Decoded sets of tests, and of the processes they start, stay out of the user's cache."""
+    os.environ["SMASHBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory) -> Iterator[Path]:
+    """A data folder with a small copy of every stored data set, for as long as a module of tests
+    runs: torchvision's checksums are those of the copies meanwhile. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("sets")
+    with pytest.MonkeyPatch.context() as patch:
+        write_all(folder, patch)
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     folder = os.environ.get("SMASHBENCH_DATA")
     if not folder:
-        pytest.skip("SMASHBENCH_DATA is not set: no CIFAR-10 to test on")
+        pytest.skip("SMASHBENCH_DATA is not set: no real images to test on")
     return Path(folder)
 
 

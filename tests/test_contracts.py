@@ -10,6 +10,7 @@ import torch
 from attacks import ATTACKS, Attack, Knowledge
 from attacks.base import WhiteBox
 from bench.models import MODELS
+from bench.models.vgg11 import CONFIGURATION
 from bench.options import options_of, resolve
 from bench.victim import Victim
 from datasets import DATASETS, DatasetError
@@ -111,11 +112,11 @@ def component_again(component, budget, knowledge, z):
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_a_dataset_has_four_disjoint_balanced_parts(name, request):
+def test_a_dataset_has_four_disjoint_balanced_parts(name, sets):
     component = DATASETS[name]
-    root = request.getfixturevalue("data_root") if component.needs_data else None
+    root = sets if component.needs_data else None
     sizes = {"train": 200, "val": 50, "aux": 100, "test": 50}
-    small = sizes if "train" in options_of(component).model_fields else {"n": 2000}
+    small = sizes if "train" in options_of(component).model_fields else {}
     split = component(**small).load(root)
     assert component(**small).load(root).hash == split.hash
     seen: set[bytes] = set()
@@ -132,12 +133,15 @@ def test_a_dataset_has_four_disjoint_balanced_parts(name, request):
     assert other.hash != split.hash
 
 
-def test_a_dataset_that_needs_data_says_how_to_get_it(tmp_path):
-    for name, component in DATASETS.items():
-        if component.needs_data:
-            for root in (None, tmp_path):
-                with pytest.raises(DatasetError, match=f"fetch {name}"):
-                    component().load(root)
+@pytest.mark.parametrize("name", [n for n, c in DATASETS.items() if c.needs_data])
+def test_a_dataset_that_needs_data_says_where_it_looked_and_how_to_get_it(name, tmp_path):
+    component = DATASETS[name]()
+    how = component.how.format(name=name).partition("\n")[0]
+    for root in (None, tmp_path):
+        with pytest.raises(DatasetError, match="--data DIR or SMASHBENCH_DATA") as caught:
+            component.load(root)
+        assert how in str(caught.value)
+    assert str(tmp_path / component.places(tmp_path)[0]) in str(caught.value)
 
 
 def test_the_defense_of_the_readme_works_as_it_is_printed():
@@ -152,7 +156,7 @@ def test_the_defense_of_the_readme_works_as_it_is_printed():
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("size", [32, 64])
+@pytest.mark.parametrize("size", [32, 48, 64])
 def test_a_model_ends_its_client_in_bounded_features(name, size):
     victim = Victim(name, "none", {}, (3, size, size), 7)
     z = victim.encode(torch.rand(4, 3, size, size))
@@ -168,6 +172,40 @@ def test_model_sizes_are_the_documented_ones():
     assert 80_000 < sum(p.numel() for p in small.parameters()) < 120_000
     assert vgg.client_parameters == 85_256  # Xia et al.: 85k
     assert round(sum(p.numel() for p in vgg.head.parameters()) / 1e6, 1) == 9.7
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "parameters"),
+    [
+        ("vgg11_cut2", (8, 16, 16), 6_536),
+        ("vgg11_cut3", (8, 16, 16), 85_256),
+        ("vgg11", (8, 8, 8), 85_256),
+        ("vgg11_cut5", (8, 8, 8), 390_152),
+        ("resnet18", (8, 8, 8), 684_680),
+        ("resnet20", (8, 8, 8), 68_456),
+    ],
+)
+def test_what_the_client_sends_and_holds(name, shape, parameters):
+    """By hand, vgg11 after 2 entries: 3x64 and 64x8 kernels of 9, biases, batch statistics."""
+    assert 6_536 == 9 * (3 * 64 + 64 * 8) + 64 + 8 + 2 * 64
+    victim = Victim(name, "none", {}, (3, 32, 32), 10)
+    assert (victim.feature_shape, victim.client_parameters) == (shape, parameters)
+
+
+def test_a_cut_moves_layers_and_changes_none():
+    """The convolutions in their order are those of the configuration, around the bottleneck."""
+    for cut, name in ((2, "vgg11_cut2"), (3, "vgg11_cut3"), (4, "vgg11"), (5, "vgg11_cut5")):
+        encoder, head = MODELS[name]((3, 32, 32), 10)
+        kinds = [
+            [
+                layer.out_channels if isinstance(layer, torch.nn.Conv2d) else "M"
+                for layer in part
+                if isinstance(layer, torch.nn.Conv2d | torch.nn.MaxPool2d)
+            ]
+            for part in (encoder, head)
+        ]
+        assert kinds[0] == [*CONFIGURATION[:cut], 8]
+        assert kinds[1] == [kinds[0][-2] if cut % 2 else kinds[0][-3], *CONFIGURATION[cut:]]
 
 
 @pytest.mark.parametrize("component", [c for _, c in COMPONENTS])

@@ -141,12 +141,12 @@ def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
 
 def test_published_rows_stand_beside_their_own_protocol_alone():
     def suite(**changes) -> Suite:
-        options = {"train": 50_000, "aux": 9_000, "test": 1_000}
+        options = {"split": "xia2025"}
         dataset = {"name": "cifar10", "options": options | changes}
         return Suite("hand", "", (Trial("key", {"dataset": dataset, "model": "vgg11"}, None),), ())
 
     found = {row.name: value for row, value in published.points(suite(), "mse")}
     assert found["bottleneck + CEM"] == 0.0058
     assert len(found) == 15
-    assert published.points(suite(aux=5_000), "mse") == []
+    assert published.points(suite(split="disjoint"), "mse") == []
     assert published.points(suite(), "ssim") == []  # theirs is another SSIM

@@ -5,7 +5,16 @@ import math
 import pytest
 import torch
 
-from bench.train import Training, augment, capacity, class_variance, train, watch
+from bench.train import (
+    Training,
+    _schedule,
+    augment,
+    capacity,
+    class_variance,
+    rotate,
+    train,
+    watch,
+)
 from bench.victim import Victim
 from datasets import Split
 
@@ -76,12 +85,12 @@ def test_release_is_the_defended_path(photos):
 def test_augmentation_flips_and_shifts_whole_images():
     x = torch.rand(200, 3, 8, 8)
     torch.manual_seed(0)
-    plain = augment(x, 0)
+    plain = augment(x, settings(shift=0))
     flipped = torch.tensor([torch.equal(a, b.flip(2)) for a, b in zip(plain, x, strict=True)])
     same = torch.tensor([torch.equal(a, b) for a, b in zip(plain, x, strict=True)])
     assert bool((flipped | same).all())
     assert 60 < int(flipped.sum()) < 140
-    moved = augment(x, 2)
+    moved = augment(x, settings(shift=2))
     assert moved.shape == x.shape
     inner = {t.numpy().tobytes() for image in (x, x.flip(3)) for t in image[:, :, 3:5, 3:5]}
     windows = moved.unfold(2, 2, 1).unfold(3, 2, 1)  # each image holds its old centre somewhere
@@ -94,3 +103,43 @@ def test_class_variance_by_hand():
     y = torch.tensor([0, 0, 1, 1])
     assert class_variance(z, y, 3) == 0.5  # (1 + 0 + 0 + 1) / 4
     assert capacity(z, y, 3, 0.5) == pytest.approx(math.log(5) / 2)  # half a class each: log 5 / 4
+
+
+def test_images_are_turned_like_torchvision_turns_them():
+    from torchvision.transforms.functional import rotate as reference
+
+    x, degrees = torch.rand(5, 3, 32, 48), torch.tensor([0.0, 15.0, -15.0, 90.0, 7.3])
+    wanted = torch.stack([reference(a, float(b)) for a, b in zip(x, degrees, strict=True)])
+    turned = rotate(x, degrees)
+    assert torch.equal(turned[0], x[0])
+    same = (turned == wanted).float().mean((1, 2, 3))  # nearest pixels may round the other way
+    assert same.min() > 0.98
+    mirrored = (rotate(x, -degrees) == wanted).float().mean((1, 2, 3))
+    assert mirrored[1] < 0.5
+
+
+def test_a_black_border_comes_in_where_it_is_asked_for():
+    x = torch.rand(100, 3, 8, 8) / 2 + 0.5
+    assert float(augment(x, settings(shift=3)).min()) >= 0.5
+    moved = augment(x, settings(shift=3, border="black"))
+    assert float(moved.min()) == 0
+    share = (moved == 0).float().mean()  # 3.43 pixels of 16 go out on an average draw: by hand,
+    assert float(share) == pytest.approx(1 - (1 - 12 / 7 / 8) ** 2, abs=0.05)  # |shift| is 12 / 7
+
+
+def test_the_learning_rate_falls_at_its_milestones():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    rates = {}
+    for milestones in ((), (2, 3)):
+        optimiser = torch.optim.SGD([parameter], lr=0.5)
+        schedule = _schedule(optimiser, settings(epochs=4, lr=0.5, milestones=milestones), 10)
+        rates[milestones] = []
+        for _ in range(40):
+            rates[milestones].append(optimiser.param_groups[0]["lr"])
+            optimiser.step()
+            schedule.step()
+    assert rates[2, 3] == pytest.approx([0.5] * 20 + [0.1] * 10 + [0.02] * 10)
+    cycle = rates[()]
+    assert max(cycle) == pytest.approx(0.5, rel=0.02)
+    assert cycle[0] == pytest.approx(0.5 / 25)
+    assert cycle[-1] < 1e-4

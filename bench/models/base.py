@@ -1,4 +1,4 @@
-"""A network cut in two, and the layers both networks share."""
+"""A network cut in two, and the layers that several networks share."""
 
 from typing import NamedTuple
 
@@ -36,6 +36,6 @@ def block(inputs: int, outputs: int, *, pool: bool = False) -> list[nn.Module]:
     return [*layers, nn.MaxPool2d(2)] if pool else layers
 
 
-def bottleneck(inputs: int, channels: int) -> list[nn.Module]:
+def bottleneck(inputs: int, channels: int, *, stride: int = 1) -> list[nn.Module]:
     """3x3 convolution to few channels and a sigmoid: bounded features give noise a meaning."""
-    return [nn.Conv2d(inputs, channels, 3, padding=1), nn.Sigmoid()]
+    return [nn.Conv2d(inputs, channels, 3, stride, padding=1), nn.Sigmoid()]

@@ -1,0 +1,94 @@
+"""Decoded images, kept on disk, so that files are checked and decoded once."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+FORMAT = 1
+"""Raised when what is kept changes."""
+
+
+def folder() -> Path:
+    """Where decoded sets are kept: ``SMASHBENCH_CACHE``, else ``~/.cache/smashbench``. All of it
+    can be deleted at any time."""
+    if named := os.environ.get("SMASHBENCH_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "smashbench"
+
+
+def decoded(
+    name: str,
+    options: Mapping[str, Any],
+    files: Iterable[Path],
+    decode: Callable[[], dict[str, Tensor]],
+) -> dict[str, Tensor]:
+    """What ``decode`` returns, from the cache where the files are the same as when it was kept:
+    path, size and time of change of each.
+
+    What is kept is verified by its SHA-256; a damaged copy is decoded anew, and nothing is kept
+    of a ``decode`` that fails. Where the cache cannot be written, every call decodes.
+
+    Args:
+        name: of the data set.
+        options: of the decoding, as JSON values.
+        files: what ``decode`` reads.
+        decode: makes the tensors.
+    """
+    facts = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    text = json.dumps([FORMAT, name, dict(options), sorted(facts)])
+    path = folder() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_suffix(".lock"))
+        lock.acquire()
+    except OSError:
+        return decode()
+    try:  # of several processes one decodes, and the others wait for it
+        kept = _read(path)
+        if kept is None:
+            kept = decode()
+            with suppress(OSError, SafetensorError):
+                _write(path, kept)
+        return kept
+    finally:
+        lock.release()
+
+
+def _read(path: Path) -> dict[str, Tensor] | None:
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            sha256 = (file.metadata() or {}).get("sha256")
+    except (OSError, SafetensorError):
+        return None
+    return tensors if _hash(tensors) == sha256 else None
+
+
+def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        save_file(tensors, temporary, {"sha256": _hash(tensors)})
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _hash(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name}{tuple(tensors[name].shape)}{tensors[name].dtype}".encode())
+        digest.update(tensors[name].contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""Data sets in files below a data folder: found, checked, decoded once."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from datasets.base import Dataset, DatasetError, Part, Split
+from datasets.cache import decoded
+
+Arrays = dict[str, Tensor]
+"""Decoded images: ``x`` (N, C, H, W) uint8 with labels ``y`` (N,) int64, and where the set has a
+test set of its own, ``x_test`` and ``y_test``."""
+
+
+class Stored(Dataset):
+    """A set that is read from files. A subclass says where they are and how to read them."""
+
+    needs_data = True
+
+    name: ClassVar[str]
+    """In ``DATASETS``."""
+    how: ClassVar[str] = "download it with:\n  python -m bench fetch {name} --data DIR"
+    """How to get it."""
+
+    @abstractmethod
+    def places(self, root: Path) -> list[Path]:
+        """Folders that may hold the set, the first that exists is taken."""
+
+    @abstractmethod
+    def files(self, folder: Path) -> Iterable[Path]:
+        """The files of the set.
+
+        Raises:
+            DatasetError: one is missing.
+        """
+
+    @abstractmethod
+    def decode(self, folder: Path) -> Arrays:
+        """Reads and checks them.
+
+        Raises:
+            DatasetError: one is truncated, altered or unreadable.
+        """
+
+    @abstractmethod
+    def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
+        """The four parts, images as uint8, and the number of classes."""
+
+    @property
+    def decoding(self) -> Mapping[str, Any]:
+        """The options that change what ``decode`` returns."""
+        return {}
+
+    def load(self, root: Path | None) -> Split:
+        folder = self.find(root)
+        arrays = decoded(self.name, self.decoding, self.files(folder), lambda: self.decode(folder))
+        parts, classes = self.deal(arrays)
+        return Split.build(parts, classes)
+
+    def find(self, root: Path | None) -> Path:
+        """The folder that holds the set.
+
+        Raises:
+            DatasetError: there is none; the message says where it was looked for.
+        """
+        how = "give its parent folder with --data DIR or SMASHBENCH_DATA, or "
+        how += self.how.format(name=self.name)
+        if root is None:
+            raise DatasetError(f"{self.name} needs a data folder: {how}")
+        looked = self.places(root)
+        for folder in looked:
+            if folder.is_dir():
+                return folder
+        places = ", ".join(map(str, looked))
+        raise DatasetError(f"{self.name} was not found (looked for {places}); {how}")
+
+    def missing(self, path: Path) -> DatasetError:
+        how = self.how.format(name=self.name)
+        return DatasetError(f"{self.name}: {path} is missing; put it back, or {how}")

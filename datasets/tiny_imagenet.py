@@ -1,0 +1,106 @@
+"""Tiny-ImageNet (Stanford CS231n): 200 classes of ImageNet, 64x64."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from annotated_types import Ge
+
+from datasets.base import DatasetError, Part
+from datasets.download import download, unpack
+from datasets.folders import is_image, read_images
+from datasets.image_folder import per_class
+from datasets.official import SHARES
+from datasets.split import stratified
+from datasets.stored import Arrays, Stored
+
+URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
+SIDE = 64
+
+
+class TinyImageNet(Stored):
+    """Tiny-ImageNet: the training images as train, val and aux (70, 5, 25 %).
+
+    The labels of its test images were never published, so ``test`` is its validation set, whose
+    classes are listed in ``val_annotations.txt``. The classes are those of ``wnids.txt``.
+
+    Args:
+        per_class: use the first so many training images of every class; 0 for all.
+        seed: seed of the stratified split.
+    """
+
+    name = "tiny_imagenet"
+
+    def __init__(
+        self, *, per_class: Annotated[int, Ge(0)] = 0, seed: Annotated[int, Ge(0)] = 0
+    ) -> None:
+        self.per_class, self.seed = per_class, seed
+
+    def places(self, root: Path) -> list[Path]:
+        return [root / "tiny-imagenet-200", root / "tiny_imagenet"]
+
+    def files(self, folder: Path) -> Iterable[Path]:
+        for images in self._train(folder):
+            yield from images
+        yield from self._test(folder)
+        yield from (folder / "wnids.txt", folder / "val" / "val_annotations.txt")
+
+    def decode(self, folder: Path) -> Arrays:
+        train, test = self._train(folder), self._test(folder)
+        counts = torch.tensor([len(images) for images in train])
+        return {
+            "x": read_images([path for images in train for path in images], SIDE, self.name),
+            "y": torch.arange(len(train)).repeat_interleave(counts),
+            "x_test": read_images(list(test), SIDE, self.name),
+            "y_test": torch.tensor(list(test.values())),
+        }
+
+    def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
+        x, y = arrays["x"], arrays["y"]
+        kept = per_class(self.name, y, self.per_class)
+        dealt = stratified(y[kept], SHARES, seed=self.seed)
+        parts = {name: Part(x[kept[index]], y[kept[index]]) for name, index in dealt.items()}
+        return parts | {"test": Part(arrays["x_test"], arrays["y_test"])}, int(y.max()) + 1
+
+    def fetch(self, root: Path) -> None:
+        download(URL, root / "tiny-imagenet-200.zip", MD5)
+        unpack(root / "tiny-imagenet-200.zip", "tiny-imagenet-200")
+
+    def _classes(self, folder: Path) -> list[str]:
+        return sorted(self._text(folder / "wnids.txt").split())
+
+    def _train(self, folder: Path) -> list[list[Path]]:
+        """The training images, class by class."""
+        found = []
+        for name in self._classes(folder):
+            place = folder / "train" / name / "images"
+            if not place.is_dir():
+                raise self.missing(place)
+            found.append(sorted(path for path in place.iterdir() if is_image(path)))
+            if not found[-1]:
+                raise DatasetError(f"{self.name}: {place} holds no image")
+        return found
+
+    def _test(self, folder: Path) -> dict[Path, int]:
+        """The validation images and their labels."""
+        labels = {name: number for number, name in enumerate(self._classes(folder))}
+        file, found = folder / "val" / "val_annotations.txt", {}
+        for number, line in enumerate(self._text(file).splitlines(), 1):
+            image, label = (*line.split("\t"), "", "")[:2]
+            if label not in labels:
+                raise DatasetError(f"{file}, line {number}: {label!r} is no class of wnids.txt")
+            path = folder / "val" / "images" / image
+            if not path.is_file():
+                raise self.missing(path)
+            found[path] = labels[label]
+        return found
+
+    def _text(self, path: Path) -> str:
+        try:
+            return path.read_text()
+        except FileNotFoundError:
+            raise self.missing(path) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DatasetError(f"{path} cannot be read ({error})") from None

@@ -1,0 +1,265 @@
+"""Data sets in files: what is read, what is refused, what is kept."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from datasets import DATASETS, DatasetError
+from datasets import cache as kept
+from datasets.cifar10 import Cifar10
+from datasets.facescrub import FaceScrub
+from datasets.folders import read_images
+from datasets.image_folder import ImageFolder
+from datasets.tiny_imagenet import TinyImageNet
+from tests.sets import pixels
+
+CIFAR = Path("CIFAR10/cifar-10-batches-py")
+TINY = Path("tiny-imagenet-200")
+
+
+@pytest.fixture
+def mine(sets, tmp_path, monkeypatch) -> Path:
+    """Copies to damage, and an empty cache."""
+    monkeypatch.setenv("SMASHBENCH_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(sets, tmp_path / "sets"))
+
+
+def cached(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "cache").glob("*.safetensors"))
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_cifar10_uses_the_first_images_and_the_official_test_set(sets):
+    split = Cifar10(n=1000, n_test=200).load(sets)
+    sizes = [len(part.y) for part in (split.train, split.val, split.aux, split.test)]
+    assert sizes == [700, 50, 250, 200]
+    first = torch.from_numpy(pixels(400, 3072, seed=0)[0]).view(3, 32, 32) / 255  # of batch 1
+    found = [part.x for part in (split.train, split.val, split.aux)]
+    assert any(bool((x == first).flatten(1).all(1).any()) for x in found)
+    with pytest.raises(DatasetError, match="2000 such images, 60000"):
+        Cifar10(n=60_000).load(sets)
+
+
+def test_the_published_split_is_exactly_theirs():
+    x = torch.arange(60_000, dtype=torch.uint8).view(-1, 1, 1, 1)
+    y = torch.arange(60_000) % 10
+    arrays = {"x": x[:50_000], "y": y[:50_000], "x_test": x[50_000:], "y_test": y[50_000:]}
+    parts, classes = Cifar10(split="xia2025").deal(arrays)
+    assert classes == 10
+    assert {name: len(part.y) for name, part in parts.items()} == {
+        "train": 50_000,
+        "val": 1_000,
+        "aux": 9_000,
+        "test": 1_000,
+    }
+    assert torch.equal(torch.cat([parts["aux"].x, parts["test"].x]), arrays["x_test"])
+    with pytest.raises(DatasetError, match="no n or n_test"):
+        Cifar10(split="xia2025", n=1000).deal(arrays)
+
+
+def test_fashion_mnist_has_a_black_border(sets):
+    split = DATASETS["fashion_mnist"]().load(sets)
+    assert split.shape == (1, 32, 32)
+    x = split.test.x
+    inner = torch.from_numpy(pixels(500, 28, 28, seed=500)).float() / 255
+    assert torch.equal(x[:, 0, 2:-2, 2:-2], inner)
+    assert float(x.sum()) == pytest.approx(float(inner.sum()), rel=1e-5)
+    assert split.test.y[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+
+
+def test_tiny_imagenet_reads_grey_images_and_the_flat_validation_folder(sets):
+    split = TinyImageNet().load(sets)
+    assert split.shape == (3, 64, 64)
+    assert (split.classes, len(split.test.y)) == (4, 40)
+    train = torch.cat([part.x for part in (split.train, split.val, split.aux)])
+    assert len(train) == 160
+    grey = (train[:, 0] == train[:, 1]).flatten(1).all(1)
+    assert int(grey.sum()) == 4
+    # val_13 is image 1 of the fourth class of the file, whose label is its place in order
+    for name, label in (("val_0.JPEG", 1), ("val_1.JPEG", 0), ("val_13.JPEG", 3)):
+        with Image.open(sets / TINY / "val" / "images" / name) as file:
+            wanted = torch.from_numpy(np.array(file)).permute(2, 0, 1) / 255
+        (place,) = (split.test.x == wanted).flatten(1).all(1).nonzero()[0].tolist()
+        assert split.test.y[place] == label
+
+
+def test_a_folder_per_class_at_any_depth(sets, tmp_path):
+    for number in range(2):
+        shutil.copytree(sets / "images", tmp_path / "deep" / f"half_{number}")
+    split = ImageFolder(folder="deep", size=32).load(tmp_path)
+    assert (split.classes, split.shape) == (10, (3, 32, 32))
+    assert ImageFolder(folder=str(tmp_path / "deep"), size=32).load(None or tmp_path).hash
+    counts = [part.y.bincount().tolist() for part in (split.train, split.val, split.test)]
+    assert counts == [[10] * 10, [2] * 10, [4] * 10]
+
+
+def test_images_are_scaled_to_their_short_side_and_cut_in_the_middle(tmp_path):
+    wide = np.zeros((40, 80, 3), np.uint8)
+    wide[:, 20:60] = (10, 200, 30)
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    (image,) = read_images([tmp_path / "wide.png"], 20, "test")
+    assert image.shape == (3, 20, 20)
+    assert image[:, 10, 10].tolist() == [10, 200, 30]
+    assert image[1].float().mean() > 190  # the black sides are gone
+    same = pixels(20, 20, 3)
+    Image.fromarray(same).save(tmp_path / "same.png")
+    (image,) = read_images([tmp_path / "same.png"], 20, "test")
+    assert torch.equal(image, torch.from_numpy(same).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("name", [n for n, c in DATASETS.items() if c.needs_data])
+def test_a_decoded_set_is_kept_and_read_back(name, mine, tmp_path, monkeypatch):
+    component = DATASETS[name]()
+    before = component.load(mine).hash
+    assert len(cached(tmp_path)) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(type(component), "decode", lambda *_: pytest.fail("decoded again"))
+        assert component.load(mine).hash == before
+    flip(cached(tmp_path)[0])  # a damaged copy is no error: the files are there
+    assert component.load(mine).hash == before
+    assert component.load(mine).hash == before
+    assert not list((tmp_path / "cache").glob(".*.part"))
+
+
+def test_a_changed_file_is_decoded_anew(mine):
+    before = FaceScrub().load(mine).hash
+    Image.fromarray(pixels(112, 92, seed=77)).save(mine / "facescrub" / "person_1" / "3.pgm")
+    assert FaceScrub().load(mine).hash != before
+
+
+def test_without_a_writable_cache_it_works_all_the_same(mine, tmp_path, monkeypatch):
+    before = FaceScrub().load(mine).hash
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SMASHBENCH_CACHE", str(tmp_path / "file" / "cache"))
+    assert FaceScrub().load(mine).hash == before
+
+
+def test_the_cache_is_where_people_expect_it(monkeypatch):
+    monkeypatch.delenv("SMASHBENCH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert kept.folder() == Path("/x/smashbench")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert kept.folder() == Path.home() / ".cache" / "smashbench"
+
+
+def damage_cifar(root: Path) -> Path:
+    flip(root / CIFAR / "data_batch_3")
+    return root / CIFAR / "data_batch_3"
+
+
+def cut_cifar(root: Path) -> Path:
+    path = root / CIFAR / "test_batch"
+    path.write_bytes(path.read_bytes()[:-1000])
+    return path
+
+
+def lose_cifar(root: Path) -> Path:
+    (root / CIFAR / "batches.meta").unlink()
+    return root / CIFAR / "batches.meta"
+
+
+def damage_fashion(root: Path) -> Path:
+    path = root / "FashionMNIST" / "raw" / "t10k-labels-idx1-ubyte.gz"
+    flip(path)
+    return path
+
+
+def lose_class(root: Path) -> Path:
+    shutil.rmtree(root / TINY / "train" / "n02")
+    return root / TINY / "train" / "n02" / "images"
+
+
+def empty_class(root: Path) -> Path:
+    for path in (root / TINY / "train" / "n02" / "images").iterdir():
+        path.unlink()
+    return root / TINY / "train" / "n02" / "images"
+
+
+def cut_jpeg(root: Path) -> Path:
+    path = root / TINY / "train" / "n03" / "images" / "n03_5.JPEG"
+    path.write_bytes(path.read_bytes()[:600])
+    return path
+
+
+def no_jpeg(root: Path) -> Path:
+    path = root / TINY / "val" / "images" / "val_21.JPEG"
+    path.write_text("not an image")
+    return path
+
+
+def lose_jpeg(root: Path) -> Path:
+    (root / TINY / "val" / "images" / "val_21.JPEG").unlink()
+    return root / TINY / "val" / "images" / "val_21.JPEG"
+
+
+def wrong_label(root: Path) -> Path:
+    path = root / TINY / "val" / "val_annotations.txt"
+    path.write_text(path.read_text().replace("n04", "n99", 1))
+    return path
+
+
+def lose_list(root: Path) -> Path:
+    (root / TINY / "wnids.txt").unlink()
+    return root / TINY / "wnids.txt"
+
+
+def empty_person(root: Path) -> Path:
+    (root / "facescrub" / "nobody").mkdir()
+    return root / "facescrub" / "nobody"
+
+
+def empty_face(root: Path) -> Path:
+    (root / "facescrub" / "person_2" / "4.pgm").write_bytes(b"")
+    return root / "facescrub" / "person_2" / "4.pgm"
+
+
+@pytest.mark.parametrize(
+    ("name", "break_it", "words"),
+    [
+        ("cifar10", damage_cifar, "truncated or altered"),
+        ("cifar10", cut_cifar, "truncated or altered"),
+        ("cifar10", lose_cifar, "is missing"),
+        ("fashion_mnist", damage_fashion, "truncated or altered"),
+        ("tiny_imagenet", lose_class, "is missing"),
+        ("tiny_imagenet", empty_class, "holds no image"),
+        ("tiny_imagenet", cut_jpeg, "not a readable image"),
+        ("tiny_imagenet", no_jpeg, "not a readable image"),
+        ("tiny_imagenet", lose_jpeg, "is missing"),
+        ("tiny_imagenet", wrong_label, "'n99' is no class"),
+        ("tiny_imagenet", lose_list, "is missing"),
+        ("facescrub", empty_person, "holds no image"),
+        ("facescrub", empty_face, "not a readable image"),
+    ],
+)
+def test_what_is_broken_is_named_and_nothing_is_kept(name, break_it, words, mine, tmp_path):
+    path = break_it(mine)
+    with pytest.raises(DatasetError, match=words) as caught:
+        DATASETS[name]().load(mine)
+    assert str(path) in str(caught.value)
+    assert not cached(tmp_path)
+
+
+def test_a_label_out_of_range_is_refused(mine, monkeypatch):
+    """Not from a file with the right sum; then the last check, which every set passes."""
+    monkeypatch.setattr(Cifar10, "classes", 9)
+    with pytest.raises(DatasetError, match=r"label outside 0\.\.8"):
+        Cifar10().load(mine)
+
+
+def test_too_few_images_and_classes_are_refused(mine):
+    assert len(TinyImageNet(per_class=20).load(mine).aux.y) == 20
+    with pytest.raises(DatasetError, match="class of 40 images, 60 of each were asked for"):
+        TinyImageNet(per_class=60).load(mine)
+    for person in range(1, 5):
+        shutil.rmtree(mine / "images" / f"person_{person}")
+    with pytest.raises(DatasetError, match="one class"):
+        ImageFolder().load(mine)
