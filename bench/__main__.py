@@ -23,11 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
     bad input."""
     parser = _parser()
     choice = parser.parse_args(arguments)
-    from datasets import DatasetError
-
     try:
         code: int = choice.command(choice)
-    except (BenchError, DatasetError) as error:
+    except Exception as error:
+        datasets = sys.modules.get("datasets")  # imports PyTorch, which not all commands need
+        if not isinstance(error, BenchError | (datasets.DatasetError if datasets else BenchError)):
+            raise
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -205,11 +206,11 @@ def _report(choice: argparse.Namespace) -> int:
 
 def _compare(choice: argparse.Namespace) -> int:
     from bench.compare import compare
-    from bench.leaderboard import build
+    from bench.leaderboard import read
     from bench.merge import merge
 
     merge([choice.before, choice.after])  # or why they cannot be compared
-    lines, moved = compare(build(*merge([choice.before])), build(*merge([choice.after])))
+    lines, moved = compare(read([choice.before])[0], read([choice.after])[0])
     print("\n".join(lines))
     return 1 if moved else 0
 

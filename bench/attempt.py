@@ -22,7 +22,7 @@ from attacks.base import AttackError
 from bench.errors import BenchError
 from bench.plan import is_done, victim_of
 from bench.store import Record, Store, unwritable
-from bench.suite import Trial
+from bench.trials import Trial
 from datasets import DatasetError
 
 TIMED_OUT = "Timeout ("

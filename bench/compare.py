@@ -1,6 +1,6 @@
 """Two results, before and after a change: which rows moved beyond their intervals."""
 
-from bench.leaderboard import Board, Row
+from bench.board import Board, Row
 from bench.stats import Estimate
 
 METRICS = {"accuracy": 3, "mse": 4, "ssim": 3, "fvu": 3}

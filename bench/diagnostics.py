@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from bench.board import Board, Row
 from bench.figures import STYLE, line_style, save
-from bench.leaderboard import Board, Row
 
 PANELS = {
     "val_accuracy": "validation accuracy",

@@ -17,7 +17,7 @@ from bench.progress import Progress, duration
 from bench.report import write_report
 from bench.saved import save_suite
 from bench.store import Store
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 from datasets import DATASETS
 
 SHOWN = 20

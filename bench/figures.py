@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.leaderboard import Board, Row
+from bench.board import Board, Row
 from bench.published import points
 from bench.store import write_whole
 
@@ -194,6 +194,7 @@ def save(
         if kind == "png":
             options = {"metadata": {"Software": None}}
         figure.savefig(content, format=kind, dpi=dpi, **options)
+        figure.set_layout_engine("none")  # the next format keeps this one's, which took a while
         written.append(path.with_suffix(f".{kind}"))
         write_whole(written[-1], content.getvalue())
     return written

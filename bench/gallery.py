@@ -8,9 +8,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from bench.board import Board, Row
 from bench.figures import STYLE, save
 from bench.judgement import DROPS
-from bench.leaderboard import Board, Row
 from bench.store import Record, Store
 
 SHOWN = 40

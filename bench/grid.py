@@ -11,7 +11,7 @@ from bench.errors import BenchError
 from bench.plan import Estimates, group_of, is_done
 from bench.progress import Progress
 from bench.store import Store
-from bench.suite import Trial
+from bench.trials import Trial
 
 TICK = 1.0
 """Seconds between two looks at what other runs do, and between two drawings."""

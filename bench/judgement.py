@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from bench.board import Board, Row
 from bench.frontier import hypervolume, privacy_at, ranks
-from bench.leaderboard import Board, Row
 from bench.stats import Estimate, columns, interval
 
 Place = tuple[str, float | None]

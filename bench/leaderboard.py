@@ -1,161 +1,99 @@
 """Records to rows: one row per defense and strength, with the worst case and its flags."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from bench.flags import QUALIFIERS
-from bench.stats import BOUNDS, Estimate, freedom, interval, resample
+from bench.board import METRICS, Board, Row
+from bench.lines import line_of
+from bench.merge import merge
+from bench.parallel import MANY, in_shares
+from bench.stats import BOUNDS, Estimate, freedom, interval, intervals, resample
 from bench.store import Record, Store
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 
-METRICS = ("mse", "ssim", "psnr", "fvu")
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
-LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")
-"""Diagnostics of the last epoch that are columns of the leaderboard."""
+Found = tuple[Row, dict[str, dict[str, float]]]
+"""A row, and the floors of its first victim."""
 
 
-@dataclass
-class Row:
-    """One defense at one strength, over the seeds that finished."""
+def read(folders: Sequence[Path]) -> tuple[Board, Store]:
+    """The board of results folders, and the store of their records.
 
-    defense: str
-    strength: float | None
-    component: str = ""
-    """Name of the defense in ``DEFENSES``; ``defense`` is its label in the suite."""
-    seeds: list[int] = field(default_factory=list)
-    missing: int = 0
-    """Trials of this row that failed or have not run."""
-    accuracy: Estimate | None = None
-    attacks: dict[str, dict[str, Estimate]] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
-    """Attack to ``floor``, ``closed_form`` or ``trained``."""
-    threats: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Attack to its threat model."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Attack to the seconds of fit and reconstruction, mean over the seeds."""
-    repeats: set[str] = field(default_factory=set)
-    """Attacks that see several releases of an image: another threat, never the worst case."""
-    bound: float | None = None
-    """A lower bound on the MSE of any attack that sees one release, see ``bench.bounds``."""
-    optimum: float | None = None
-    """The MSE of the best possible reconstruction from one release, where it is known."""
-    worst_attack: str = ""
-    """The attack with the lowest mean MSE."""
-    worst_ssim_attack: str = ""
-    """The attack with the highest mean SSIM."""
-    flags: list[str] = field(default_factory=list)
-    payload: int = 0
-    client_parameters: int = 0
-    noise: float | None = None
-    """Standard deviation of the noise that the defense adds, of those that add any."""
-    chance: float = 0.0
-    """Accuracy of the most frequent class."""
-    draws: dict[str, np.ndarray] = field(default_factory=dict)
-    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case by metric, paired
-    between the rows of a board."""
-    freedom: tuple[int, int] = (0, 0)
-    """Degrees of freedom of seeds and of images."""
-    train_seconds: float = float("nan")
-    history: dict[str, np.ndarray] = field(default_factory=dict)
-    """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
-    originals: Record | None = None
-    """Where the sample images are, with the first seed: key and hashes of a record."""
-    samples: dict[str, Record] = field(default_factory=dict)
-    """Attack to where its reconstructions of them are."""
-
-    @property
-    def levels(self) -> dict[str, str]:
-        """Attack to the knowledge it was granted."""
-        return {attack: threat["knowledge"] for attack, threat in self.threats.items()}
-
-    @property
-    def doubts(self) -> list[str]:
-        """The flags that say why not to trust the row."""
-        return [flag for flag in self.flags if flag not in QUALIFIERS]
-
-    @property
-    def label(self) -> str:
-        return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
-
-    def worst(self, metric: str) -> Estimate:
-        """The worst case over the attacks: highest for SSIM, else that of the lowest MSE."""
-        attack = self.worst_ssim_attack if metric == "ssim" else self.worst_attack
-        return self.attacks[attack][metric]
+    Raises:
+        BenchError: see ``merge``; a damaged record.
+    """
+    suite, store = merge(folders)
+    if len(suite.trials) < MANY:
+        return build(suite, store), store
+    numbers = range(len(_groups(suite)))
+    share = partial(_share, folders)
+    return _board(suite, in_shares(share, numbers, records=len(suite.trials))), store
 
 
-@dataclass
-class Board:
-    """The rows of a suite and what they are compared with."""
-
-    suite: Suite
-    rows: list[Row]
-    floors: dict[str, dict[str, float]]
-    """Predictor to MSE and SSIM; empty as long as no victim has finished."""
-
-    @property
-    def complete(self) -> list[Row]:
-        """The rows that can be judged: without a missing trial, which may be the strongest."""
-        return [row for row in self.rows if row.worst_attack and not row.missing]
-
-    @property
-    def controls(self) -> list[Row]:
-        """The undefended rows among them."""
-        return [row for row in self.complete if row.component == "none"]
+def _share(folders: Sequence[Path], numbers: Sequence[int]) -> list[Found]:
+    """The rows of these numbers; what they are about is read anew, in less time than it takes to
+    travel between processes."""
+    suite, store = merge(folders)
+    groups = _groups(suite)
+    return _rows(suite, store, [groups[number] for number in numbers])
 
 
 def build(suite: Suite, store: Store) -> Board:
     """Reads the suite's records; those that are missing or failed are counted, never averaged."""
-    attacks_of: defaultdict[str, list[Trial]] = defaultdict(list)
-    for trial in suite.attacks:
-        attacks_of[str(trial.parent)].append(trial)
+    return _board(suite, _rows(suite, store, _groups(suite)))
+
+
+def _groups(suite: Suite) -> list[list[Trial]]:
+    """The victims of each row."""
     groups: defaultdict[tuple[str, float | None], list[Trial]] = defaultdict(list)
     for victim in suite.victims:
         defense = victim.config["defense"]
         groups[defense["label"], defense["strength"]].append(victim)
-    found = [_row(*name, victims, attacks_of, store) for name, victims in groups.items()]
+    return list(groups.values())
+
+
+def _rows(suite: Suite, store: Store, groups: Iterable[list[Trial]]) -> list[Found]:
+    attacks_of: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in suite.attacks:
+        attacks_of[str(trial.parent)].append(trial)
+    with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
+        return [_row(victims, attacks_of, store) for victims in groups]
+
+
+def _board(suite: Suite, found: list[Found]) -> Board:
     rows = [row for row, _ in found]
-    floors = next((floors for _, floors in found if floors), {})
-    _flag_controls(rows, _controls(suite, attacks_of, store))
+    _flag_controls(rows)
     _flag_fewer(rows)
-    return Board(suite, rows, floors)
+    return Board(suite, rows, next((floors for _, floors in found if floors), {}))
 
 
-def _row(
-    defense: str,
-    strength: float | None,
-    victims: list[Trial],
-    attacks_of: dict[str, list[Trial]],
-    store: Store,
-) -> tuple[Row, dict[str, dict[str, float]]]:
-    row = Row(defense, strength, victims[0].config["defense"]["name"])
-    trained = [(v, record) for v in victims if (record := store.get(v.key))]
-    trials = len(victims) + sum(len(attacks_of[v.key]) for v in victims)
+def _row(victims: list[Trial], attacks_of: dict[str, list[Trial]], store: Store) -> Found:
+    defense = victims[0].config["defense"]
+    row = Row(defense["label"], defense["strength"], defense["name"])
+    trained: list[Record] = []
     attacked: defaultdict[str, list[Record]] = defaultdict(list)
-    for victim, _ in trained:
+    for victim in victims:
+        if not (record := _finished(victim, row, store)):
+            row.missing += 1 + len(attacks_of[victim.key])
+            for trial in attacks_of[victim.key]:  # for their lines
+                _finished(trial, row, store)
+            continue
+        trained.append(record)
         for trial in attacks_of[victim.key]:
-            if record := store.get(trial.key):
-                attacked[trial.config["attack"]["label"]].append(record)
-    row.missing = trials - len(trained) - sum(map(len, attacked.values()))
+            if run := _finished(trial, row, store):
+                attacked[trial.config["attack"]["label"]].append(run)
+            else:
+                row.missing += 1
     if not trained:
         return row, {}
-    records = [record for _, record in trained]
-    floors: dict[str, dict[str, float]] = records[0]["floors"]
-    row.seeds = [record["config"]["seed"] for record in records]
-    correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
-    row.draws["accuracy"] = resample(correct[None, :, None].astype(np.float64))[0]
-    row.freedom = freedom((len(correct), 1, correct.shape[1]))
-    row.accuracy = interval(correct.mean(), row.draws["accuracy"], row.freedom, BOUNDS["accuracy"])
-    row.originals = _place(records[0])
-    row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
-    row.chance = records[0]["metrics"]["chance"]
-    row.noise = victims[0].config["defense"]["options"].get("noise")
-    row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
-    row.history = _history([record["history"] for record in records])
+    _describe(row, victims[0], trained, store)
+    floors: dict[str, dict[str, float]] = trained[0]["floors"]
     complete = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
     complete = {name: runs for name, runs in complete.items() if runs}
     draws = _estimate(row, store, complete, floors["mean_image"]["mse"])
@@ -167,15 +105,39 @@ def _row(
         row.seconds[attack] = float(np.mean(times))
         if runs[0]["threat_model"]["releases_per_image"] > 1:
             row.repeats.add(attack)
-    row.bound = _mean_of([(record["bound"] or {}).get("mse") for record in records])
-    row.optimum = _mean_of([(record["optimum"] or {}).get("mse") for record in records])
     judged = [attack for attack in row.attacks if attack not in row.repeats]
     if judged:
         row.worst_attack = min(judged, key=lambda a: row.attacks[a]["mse"].mean)
         row.worst_ssim_attack = max(judged, key=lambda a: row.attacks[a]["ssim"].mean)
         row.draws |= draws[row.worst_attack] | {"ssim": draws[row.worst_ssim_attack]["ssim"]}
-        row.flags = list(_flags(row, records, {a: attacked[a] for a in judged}))
+        row.flags = list(_flags(row, trained, {a: attacked[a] for a in judged}))
+    if row.component == "none":
+        row.broken = _broken(trained, attacked)
     return row, floors
+
+
+def _finished(trial: Trial, row: Row, store: Store) -> Record | None:
+    """The record of a trial if that is a success; notes its line of ``records.csv``."""
+    record = store.read(trial.key)
+    row.lines[trial.key] = line_of(trial, record or {})
+    return record if record and record["status"] == "ok" else None
+
+
+def _describe(row: Row, victim: Trial, records: list[Record], store: Store) -> None:
+    """Sets what needs no attack."""
+    row.seeds = [record["config"]["seed"] for record in records]
+    correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
+    row.draws["accuracy"] = resample(correct[None, :, None].astype(np.float64))[0]
+    row.freedom = freedom((len(correct), 1, correct.shape[1]))
+    row.accuracy = interval(correct.mean(), row.draws["accuracy"], row.freedom, BOUNDS["accuracy"])
+    row.originals = _place(records[0])
+    row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
+    row.chance = records[0]["metrics"]["chance"]
+    row.noise = victim.config["defense"]["options"].get("noise")
+    row.train_seconds = float(np.mean([record["seconds"]["train"] for record in records]))
+    row.history = _history([record["history"] for record in records])
+    row.bound = _mean_of([(record["bound"] or {}).get("mse") for record in records])
+    row.optimum = _mean_of([(record["optimum"] or {}).get("mse") for record in records])
 
 
 def _mean_of(values: list[float | None]) -> float | None:
@@ -212,22 +174,28 @@ def _estimate(
     row: Row, store: Store, attacked: dict[str, list[Record]], floor: float
 ) -> dict[str, dict[str, np.ndarray]]:
     """Sets every metric of every attack, over seeds, attack seeds and images; FVU is MSE over the
-    floor's. Returns the bootstrap's draws."""
+    floor's. Returns the bootstrap's draws. Attacks with as many runs are computed at once."""
     found = {}
-    for attack, runs in attacked.items():
-        scores = [store.arrays(record, "scores") for record in runs]
-        error = np.stack([each["mse"] for each in scores]).astype(np.float64)
-        similarity = np.stack([each["ssim"] for each in scores]).astype(np.float64)
-        values = np.stack([error, similarity, -10 * np.log10(np.maximum(error, 1e-10))])
-        tables = values.reshape(3, len(row.seeds), -1, values.shape[-1])
-        draws = dict(zip(("mse", "ssim", "psnr"), resample(tables), strict=True))
-        means = dict(zip(draws, values.mean((1, 2)), strict=True))
-        draws["fvu"], means["fvu"] = draws["mse"] / floor, means["mse"] / floor
-        free = freedom(tables.shape[1:])
-        row.attacks[attack] = {
-            name: interval(means[name], draws[name], free, BOUNDS[name]) for name in METRICS
-        }
-        found[attack] = draws
+    for count in {len(runs) for runs in attacked.values()}:
+        alike = [name for name, runs in attacked.items() if len(runs) == count]
+        scores = [[store.arrays(run, "scores") for run in attacked[name]] for name in alike]
+        error, similarity = (
+            np.array([[run[metric] for run in runs] for runs in scores], np.float64)
+            for metric in ("mse", "ssim")
+        )
+        values = np.stack([error, similarity, -10 * np.log10(np.maximum(error, 1e-10))], 1)
+        tables = values.reshape(3 * len(alike), len(row.seeds), -1, values.shape[-1])
+        draws, free = resample(tables), freedom(tables.shape[1:])
+        limits = [BOUNDS[metric] for metric in METRICS[:3]] * len(alike)
+        estimates = intervals(tables.mean((1, 2, 3)), draws, free, limits)
+        for number, name in enumerate(alike):
+            mine = slice(3 * number, 3 * number + 3)
+            known = dict(zip(METRICS[:3], estimates[mine], strict=True))
+            known["fvu"] = Estimate(*(value / floor for value in known["mse"]))
+            row.attacks[name] = known
+            found[name] = dict(zip(METRICS[:3], draws[mine], strict=True))
+            found[name]["fvu"] = found[name]["mse"] / floor
+    row.attacks = {name: row.attacks[name] for name in attacked}
     return found
 
 
@@ -256,21 +224,19 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         yield "randomized"
 
 
-def _controls(suite: Suite, attacks_of: dict[str, list[Trial]], store: Store) -> dict[int, float]:
-    """Seed to the worst-case FVU of the undefended victim trained with it."""
-    found: dict[int, float] = {}
-    for victim in suite.victims:
-        if victim.config["defense"]["name"] != "none" or not (trained := store.get(victim.key)):
-            continue
-        runs = [record for t in attacks_of[victim.key] if (record := store.get(t.key))]
+def _broken(victims: list[Record], attacks: dict[str, list[Record]]) -> dict[int, float]:
+    """Seed to the lowest FVU of any attack on the undefended victim that was trained with it."""
+    found = {}
+    for victim in victims:
         errors = [
             run["metrics"]["mse"]["mean"]
+            for runs in attacks.values()
             for run in runs
-            if run["threat_model"]["releases_per_image"] == 1
+            if run["parent"] == victim["key"] and run["threat_model"]["releases_per_image"] == 1
         ]
         if errors:
-            fvu = min(errors) / trained["floors"]["mean_image"]["mse"]
-            found[victim.config["seed"]] = max(fvu, found.get(victim.config["seed"], 0.0))
+            fvu = min(errors) / victim["floors"]["mean_image"]["mse"]
+            found[victim["config"]["seed"]] = fvu
     return found
 
 
@@ -283,10 +249,14 @@ def _flag_fewer(rows: list[Row]) -> None:
             row.flags.append("fewer_attacks")
 
 
-def _flag_controls(rows: list[Row], controls: dict[int, float]) -> None:
+def _flag_controls(rows: list[Row]) -> None:
     """``control_failed``: for a seed of the row, the suite's attacks leave more than half of the
     undefended images' variance unexplained, so the row says nothing about privacy.
     ``no_control``: for a seed of the row nothing undefended was attacked."""
+    controls: dict[int, float] = {}
+    for row in rows:
+        for seed, fvu in row.broken.items():
+            controls[seed] = max(fvu, controls.get(seed, 0.0))
     for row in rows:
         if any(controls.get(seed, 0) > CONTROL_FAILED for seed in row.seeds):
             row.flags.append("control_failed")

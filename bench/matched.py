@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from bench.board import LAST, Board, Row
 from bench.judgement import DROPS
-from bench.leaderboard import LAST, Board, Row
 
 
 def at_accuracy(rows: list[Row], accuracy: float) -> dict[str, float] | None:

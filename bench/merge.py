@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.saved import read_suite
 from bench.store import Store
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 
 
 class Stores(Store):

@@ -10,10 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
+from bench.board import Board, Row
 from bench.figures import WORDS
 from bench.flags import FLAGS
 from bench.judgement import DROPS
-from bench.leaderboard import Board, Row
 from bench.plot import curves, legend
 from bench.store import write_whole
 

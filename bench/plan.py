@@ -2,13 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil, log2
 from typing import NamedTuple
 
-from attacks import ATTACKS
 from bench.errors import BenchError, unknown
-from bench.store import DamagedError, Record, Store, read_checked
-from bench.suite import Suite, Trial
+from bench.parallel import in_shares
+from bench.store import DamagedError, Store, read_checked
+from bench.trials import Suite, Trial
 
 PRIOR = {"victim": 3, "trained": 3, "closed_form": 2, "floor": 1}
 """Order of the kinds of work, longest first, as long as nothing has been timed."""
@@ -35,17 +36,16 @@ def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Stand
         store: their records.
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
-    standings: dict[str, Standing] = {}
-    checkpoints: dict[str, str] = {}
-    for trial in suite.victims:
-        standings[trial.key], record = _examine(trial, store, deep)
-        if record:
-            checkpoints[trial.key] = record["checkpoint_sha256"]
+    trials = [(trial.key, trial.source) for trial in suite.trials]
+    found = in_shares(partial(_examine_all, store, deep), trials, records=len(trials))
+    standings = {key: standing for (key, _), (standing, _) in zip(trials, found, strict=True)}
+    victims = {key: victim for (key, _), (_, victim) in zip(trials, found, strict=True) if victim}
+    checkpoints = {trial.key: victims[trial.key] for trial in suite.victims if trial.key in victims}
     for trial in suite.attacks:
-        standing, record = _examine(trial, store, deep)
-        if record and record["victim_sha256"] != checkpoints.get(str(trial.parent)):
-            standing = Standing("outdated")
-        standings[trial.key] = standing
+        if standings[trial.key].state == "done" and (
+            victims[trial.key] != checkpoints.get(str(trial.parent))
+        ):
+            standings[trial.key] = Standing("outdated")
     needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
     for key in checkpoints.keys() & needed if deep else ():
         try:
@@ -57,11 +57,11 @@ def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Stand
 
 def is_done(trial: Trial, store: Store) -> bool:
     """Whether a trial needs no run."""
-    standing, record = _examine(trial, store, deep=True)
-    if record is None or trial.parent is None:
+    standing, victim = _examine(trial.key, trial.source, store, deep=True)
+    if trial.parent is None or standing.state != "done":
         return standing.state == "done"
-    _, victim = _examine(victim_of(trial), store, deep=False)
-    return bool(victim and victim["checkpoint_sha256"] == record["victim_sha256"])
+    parent = victim_of(trial)
+    return victim == _examine(parent.key, parent.source, store, deep=False)[1]
 
 
 def victim_of(attack: Trial) -> Trial:
@@ -69,19 +69,27 @@ def victim_of(attack: Trial) -> Trial:
     return Trial(str(attack.parent), attack.config["victim"], None)
 
 
-def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, Record | None]:
-    """A trial's standing by itself, and its record if that is a success of the present source."""
+def _examine_all(
+    store: Store, deep: bool, trials: Sequence[tuple[str, str]]
+) -> list[tuple[Standing, str | None]]:
+    return [_examine(key, source, store, deep) for key, source in trials]
+
+
+def _examine(key: str, source: str, store: Store, deep: bool) -> tuple[Standing, str | None]:
+    """The standing by itself of the trial of this key and source, and the SHA-256 of the victim
+    that it trained or attacked if it was a success of the present source."""
     try:
-        record = store.read(trial.key)
+        record = store.read(key)
         if record is None:
             return Standing("missing"), None
         if record["status"] != "ok":
             return Standing("failed", cause=record["error"]), None
-        if record["source"] != trial.source:
+        if record["source"] != source:
             return Standing("outdated"), None
         if deep:
             store.check_arrays(record)
-        return Standing("done", record["seconds"]["total"]), record
+        victim = record.get("victim_sha256") or record["checkpoint_sha256"]
+        return Standing("done", record["seconds"]["total"]), victim
     except DamagedError as damage:
         return Standing("damaged", damage=damage), None
 
@@ -145,6 +153,8 @@ class Estimates:
         are alike."""
         seconds = self.of(group_of(trial))
         if seconds is None:
+            from attacks import ATTACKS
+
             kind = ATTACKS[trial.config["attack"]["name"]].kind if trial.parent else "victim"
             return -1000 * PRIOR[kind]
         return -ceil(log2(max(seconds, BRIEF)))

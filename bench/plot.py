@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
+from bench.board import Board, Row
 from bench.figures import COLOURS, FLOORS, WORDS, floors_of
-from bench.leaderboard import Board, Row
 from bench.published import points
 from bench.stats import Estimate
 

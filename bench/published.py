@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bench.suite import Suite
+from bench.trials import Suite
 
 XIA = "Xia et al., CVPR 2025, arXiv 2503.00383v2, CIFAR-10 table, decoder trained on other images"
 

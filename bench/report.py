@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from bench import (
     diagnostics,
     figures,
@@ -17,7 +15,6 @@ from bench import (
     tables,
 )
 from bench.errors import BenchError
-from bench.merge import merge
 
 OPTIONAL = (
     *("leaderboard_by_defense.csv", "matched.csv", "tradeoff_*.*", "attacks.*", "gallery.png"),
@@ -32,9 +29,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     Raises:
         BenchError: not results folders, not comparable ones, or nothing in them has finished.
     """
-    suite, store = merge(folders)
-    with threadpool_limits(1):  # many small products: twice as fast, and the same on every machine
-        board = leaderboard.build(suite, store)
+    board, store = leaderboard.read(folders)
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")
     print(tables.as_text(board))
@@ -43,9 +38,8 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     written = [tables.write_csv(lines, out / "leaderboard.csv")]
     if defenses:
         written.append(tables.write_csv(defenses, out / "leaderboard_by_defense.csv"))
-    written.append(tables.write_csv(tables.records(board.suite, store), out / "records.csv"))
-    written.append(out / "costs.csv")
-    strength.write_costs(board, written[-1])
+    written.append(tables.write_records(board, out / "records.csv"))
+    written.append(tables.write_csv(strength.costs(board), out / "costs.csv"))
     if equal := matched.lines(board):
         written.append(tables.write_csv(equal, out / "matched.csv"))
     if board.complete:

@@ -4,15 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from attacks import ATTACKS
 from bench.errors import BenchError
-from bench.options import resolve
-from bench.store import key_of, read_json, write_json
-from bench.suite import PROTOCOL, Suite, Trial, attacks_on
-from datasets import DATASETS
-from defenses import DEFENSES
+from bench.store import read_json, write_json
+from bench.trials import PROTOCOL, Suite, attacks_on, victim_trial
 
 
 def save_suite(suite: Suite, folder: Path) -> None:
@@ -50,10 +44,8 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
             current and not _is_current(content)
         ):
             raise BenchError(f"{folder} was made by another version; run the suite again")
-        victims = [Trial(key_of(config), config, None) for config in content["victims"]]
-        attacks: list[Trial] = []
-        for victim in victims:
-            attacks += attacks_on(victim, content["attacks"], content["attack_seeds"])
+        victims = [victim_trial(config) for config in content["victims"]]
+        attacks = attacks_on(victims, content["attacks"], content["attack_seeds"])
         about = [content[name] for name in ("name", "description", "command")]
         if not (victims and attacks and all(isinstance(text, str) for text in about)):
             raise ValueError
@@ -63,6 +55,13 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
 
 
 def _is_current(content: dict[str, Any]) -> bool:
+    from pydantic import ValidationError
+
+    from attacks import ATTACKS
+    from bench.options import resolve
+    from datasets import DATASETS
+    from defenses import DEFENSES
+
     components: list[tuple[dict[str, Any], Mapping[str, type]]]
     components = [(config["defense"], DEFENSES) for config in content["victims"]]
     components += [(config["dataset"], DATASETS) for config in content["victims"][:1]]

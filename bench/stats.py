@@ -1,10 +1,11 @@
 """Means with intervals: a bootstrap over victims, attacks on them, and test images."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 RESAMPLES = 2000
 PARTS = 400
@@ -80,7 +81,10 @@ def resample(values: np.ndarray) -> np.ndarray:
     tables = values.mean(2) if values.shape[1] > 1 else values[:, 0]
     k, seeds, images = tables.shape
     of_seeds, of_images = _weights(seeds, images)
-    means = (of_images @ tables.reshape(k * seeds, images).T).reshape(DRAWS, k, seeds)
+    flat = tables.reshape(k * seeds, images).T
+    varied, alone, last = np.split(of_images, [RESAMPLES, RESAMPLES + PARTS])
+    unvaried = np.broadcast_to(flat.mean(0), (len(alone), k * seeds))
+    means = np.concatenate([varied @ flat, unvaried, last @ flat]).reshape(DRAWS, k, seeds)
     draws: np.ndarray = np.einsum("bs,bks->kb", of_seeds, means)
     return draws
 
@@ -103,20 +107,44 @@ def interval(
         freedom: see ``freedom``.
         bounds: what the value can be.
     """
-    both, *alone = np.split(draws, [RESAMPLES, RESAMPLES + PARTS])
-    known = [part[np.isfinite(part)] for part in alone]
-    variances = [float(part.var()) if len(part) else 0.0 for part in known]
-    parts = [(v, n) for v, n in zip(variances, freedom, strict=True) if n > 0]
-    squares = sum(variance**2 / n for variance, n in parts)
-    stretch = 1.0
-    if squares > 0:
-        n = sum(variance for variance, _ in parts) ** 2 / squares
-        quantile = (1 + LEVEL) / 2
-        stretch = float(t.ppf(quantile, n) / norm.ppf(quantile))
-    both = both[np.isfinite(both)]
-    ends = np.quantile(both, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(both) else [mean, mean]
-    low, high = (float(np.clip(mean + stretch * (end - mean), *bounds)) for end in ends)
-    return Estimate(float(mean), low, high)
+    known = [part[np.isfinite(part)][None] for part in _parts(draws)]
+    if not known[0].size:
+        return Estimate(float(mean), float(mean), float(mean))
+    return _stretched(np.array([mean]), known, freedom, [bounds])[0]
+
+
+def intervals(
+    means: np.ndarray,
+    draws: np.ndarray,
+    freedom: tuple[int, int],
+    bounds: Sequence[tuple[float, float]],
+) -> list[Estimate]:
+    """``interval`` of k means (k,) from draws (k, DRAWS) without NaN, at once."""
+    return _stretched(means, _parts(draws), freedom, bounds)
+
+
+def _parts(draws: np.ndarray) -> list[np.ndarray]:
+    """The draws (..., DRAWS) that vary both, seeds alone, images alone."""
+    return np.split(draws, [RESAMPLES, RESAMPLES + PARTS], axis=-1)
+
+
+def _stretched(
+    means: np.ndarray,
+    parts: Sequence[np.ndarray],
+    freedom: tuple[int, int],
+    bounds: Sequence[tuple[float, float]],
+) -> list[Estimate]:
+    both, *alone = parts
+    known = [(part.var(1), n) for part, n in zip(alone, freedom, strict=True) if n and part.size]
+    total = np.zeros(len(means)) + sum(variance for variance, _ in known)
+    squares = np.zeros(len(means)) + sum(variance**2 / n for variance, n in known)
+    varied = squares > 0
+    n = np.divide(total**2, squares, out=np.ones(len(means)), where=varied)
+    quantile = (1 + LEVEL) / 2
+    stretch = np.where(varied, stdtrit(n, quantile) / ndtri(quantile), 1.0)
+    ends = np.quantile(both, [1 - quantile, quantile], axis=1)
+    low, high = np.clip(means + stretch * (ends - means), *np.transpose(bounds)[:, None])
+    return [Estimate(*each) for each in np.transpose([means, low, high]).tolist()]
 
 
 @lru_cache(maxsize=8)

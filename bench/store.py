@@ -42,6 +42,9 @@ class DamagedError(BenchError):
         super().__init__(f"{path}: {reason}; run the suite again to redo it")
         self.path, self.reason = path, reason
 
+    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
+        return type(self), (self.path, self.reason)  # to travel between processes
+
 
 def key_of(config: Mapping[str, Any]) -> str:
     """The key of a configuration: a hash of its canonical JSON, 16 hexadecimal digits.
@@ -49,8 +52,17 @@ def key_of(config: Mapping[str, Any]) -> str:
     >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     True
     """
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return key_of_text(canonical(config))
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """JSON with sorted keys and without spaces."""
+    return json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def key_of_text(text: str) -> str:
+    """The key of a configuration from its ``canonical`` text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -1,7 +1,5 @@
 """How strong are the attacks? Their error against their cost, and against the known optimum."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from bench.board import Board, Row
 from bench.figures import STYLE, line_style, save
-from bench.leaderboard import Board, Row
-from bench.store import write_whole
 
 PANELS = 4
 """Rows that the cost of attacks is drawn for: the first undefended and noisy ones."""
@@ -32,25 +29,28 @@ def solved(board: Board) -> list[Row]:
     return [row for row in rows if row.optimum]
 
 
-def write_costs(board: Board, path: Path) -> None:
-    """Writes seconds per row: training, every attack (fit and reconstruction), all attacks."""
+def costs(board: Board) -> list[dict[str, object]]:
+    """Seconds by row: training, every attack (fit and reconstruction), all attacks."""
     attacks = list(dict.fromkeys(name for row in board.rows for name in row.seconds))
-    text = io.StringIO()
-    columns = ["defense", "strength", "train", *attacks, "attacks", "attacks_over_train"]
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
+    lines: list[dict[str, object]] = []
     for row in board.rows:
         total = sum(row.seconds.values())
-        values = {name: f"{seconds:.2f}" for name, seconds in row.seconds.items()}
-        values |= {
-            "defense": row.defense,
-            "strength": "" if row.strength is None else f"{row.strength:g}",
-        }
-        values |= {"train": f"{row.train_seconds:.2f}", "attacks": f"{total:.2f}"}
-        if row.train_seconds > 0:
-            values["attacks_over_train"] = f"{total / row.train_seconds:.2f}"
-        writer.writerow(values)
-    write_whole(path, text.getvalue().encode())
+        share = total / row.train_seconds if row.train_seconds > 0 else None
+        lines.append(
+            {
+                "defense": row.defense,
+                "strength": row.strength,
+                "train": _rounded(row.train_seconds),
+                **{name: _rounded(row.seconds.get(name)) for name in attacks},
+                "attacks": _rounded(total),
+                "attacks_over_train": _rounded(share),
+            }
+        )
+    return lines
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None or value != value else f"{value:.2f}"
 
 
 def over_seconds(board: Board, folder: Path) -> list[Path]:

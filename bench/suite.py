@@ -4,50 +4,22 @@ import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from attacks import ATTACKS
 from bench.errors import BenchError, unknown
 from bench.models import MODELS
-from bench.options import explain, options_of, resolve, source_of, tuples
-from bench.store import key_of
+from bench.options import explain, options_of, resolve, tuples
 from bench.train import Training
+from bench.trials import PROTOCOL, Suite, attacks_on, victim_trial
 from datasets import DATASETS
 from defenses import DEFENSES
 
 SUITES = Path(__file__).parent / "suites"
 RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
 """Names of columns, and so not of attacks."""
-PROTOCOL = 3
-"""Part of every key: raised when a change of the code makes old records incomparable."""
-
-
-class Trial(NamedTuple):
-    """One unit of work. A victim's ``parent`` is None; an attack's is the key of its victim."""
-
-    key: str
-    config: dict[str, Any]
-    parent: str | None
-
-    @property
-    def source(self) -> str:
-        """A hash of the code of the defense or attack that this trial is about."""
-        table: Mapping[str, type] = ATTACKS if self.parent else DEFENSES
-        return source_of(table[self.config["attack" if self.parent else "defense"]["name"]])
-
-    @property
-    def label(self) -> str:
-        """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
-        victim = self.config["victim"] if self.parent else self.config
-        defense = victim["defense"]
-        strength = "" if defense["strength"] is None else f" {defense['strength']:g}"
-        name = f"{defense['label']}{strength}, seed {victim['seed']}"
-        if self.parent is None:
-            return name
-        again = f", attack seed {self.config['seed']}" if self.config["seed"] else ""
-        return f"{self.config['attack']['label']} on {name}{again}"
 
 
 class _File(BaseModel):
@@ -63,33 +35,6 @@ class _File(BaseModel):
     training: Training
     defenses: dict[str, dict[str, Any]] = Field(min_length=1)
     attacks: dict[str, dict[str, Any]] = Field(min_length=1)
-
-
-class Suite(NamedTuple):
-    """A resolved suite: every option of every component has its value."""
-
-    name: str
-    description: str
-    victims: tuple[Trial, ...]
-    attacks: tuple[Trial, ...]
-    command: str = "python -m bench run"
-    """What runs it."""
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        return self.victims + self.attacks
-
-
-def attacks_on(
-    victim: Trial, attacks: Sequence[Mapping[str, Any]], attack_seeds: int
-) -> list[Trial]:
-    """Every attack on a victim, with every attack seed."""
-    configs = [
-        {"victim": victim.config, "attack": attack, "seed": seed}
-        for attack in attacks
-        for seed in range(attack_seeds)
-    ]
-    return [Trial(key_of(config), config, victim.key) for config in configs]
 
 
 def names() -> dict[str, str]:
@@ -168,10 +113,9 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
     ]
     if mistakes:
         raise _refusal(path, mistakes)
-    victims, attacking = [], []
-    for defense in defenses:
-        for seed in file.seeds:
-            victim = {
+    victims = [
+        victim_trial(
+            {
                 "protocol": PROTOCOL,
                 "dataset": dataset,
                 "model": file.model,
@@ -179,9 +123,11 @@ def _resolve(path: Path, content: Mapping[str, Any]) -> Suite:
                 "defense": defense,
                 "seed": seed,
             }
-            key = key_of(victim)
-            victims.append(Trial(key, victim, None))
-            attacking += attacks_on(victims[-1], attacks, file.attack_seeds)
+        )
+        for defense in defenses
+        for seed in file.seeds
+    ]
+    attacking = attacks_on(victims, attacks, file.attack_seeds)
     return Suite(path.stem, file.description, tuple(victims), tuple(attacking))
 
 

@@ -1,19 +1,15 @@
 """Tables: the leaderboard as text, and everything that is written as CSV."""
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.board import LAST, METRICS, Board, Row
 from bench.judgement import against_noise
-from bench.leaderboard import LAST, METRICS, Board, Row
+from bench.lines import header, joined
 from bench.stats import Estimate, columns
-from bench.store import Record, Store, write_whole
-from bench.suite import Suite
-
-QUANTILES = ("mean", "std", "q05", "q25", "q50", "q75", "q95")
+from bench.store import write_whole
 
 
 def leaderboard(board: Board) -> list[dict[str, Any]]:
@@ -53,63 +49,21 @@ def _line(row: Row, attacks: list[str], compared: Mapping[str, Estimate | None])
     }
 
 
-def records(suite: Suite, store: Store) -> Iterable[dict[str, Any]]:
-    """A line per trial of a suite; what is missing has no status."""
-    for trial in suite.trials:
-        record = store.read(trial.key) or {}
-        victim = trial.config["victim"] if trial.parent else trial.config
-        defense, metrics = victim["defense"], record.get("metrics", {})
-        line: dict[str, Any] = {
-            "key": trial.key,
-            "victim": trial.parent or trial.key,
-            "defense": defense["label"],
-            "strength": defense["strength"],
-            "seed": victim["seed"],
-            "attack": trial.config["attack"]["label"] if trial.parent else None,
-            "attack_seed": trial.config["seed"] if trial.parent else None,
-            "status": record.get("status"),
-            "error": record.get("error", "").splitlines()[-1:],
-            "accuracy": metrics.get("accuracy"),
-        }
-        for metric in ("mse", "ssim", "psnr"):
-            line |= {f"{metric}_{name}": metrics.get(metric, {}).get(name) for name in QUANTILES}
-        yield line | _circumstances(record)
-
-
-def _circumstances(record: Record) -> dict[str, Any]:
-    threat, seconds = record.get("threat_model", {}), record.get("seconds", {})
-    names = ("knowledge", "aux_images", "aux_overlap", "noise_aware", "releases_per_image")
-    return {
-        **{name: threat.get(name) for name in names},
-        "flags": record.get("flags"),
-        **{f"{name}_seconds": seconds.get(name) for name in ("train", "fit", "reconstruct")},
-        "data_hash": record.get("data_hash"),
-        "source": record.get("source"),
-        "device": record.get("machine", {}).get("device"),
-        "torch": record.get("machine", {}).get("torch"),
-    }
-
-
-def write_csv(rows: Iterable[Mapping[str, Any]], path: Path) -> Path:
-    """Writes lines that have the same columns, with six significant digits; what is missing is an
-    empty field."""
-    text = io.StringIO()
-    rows = iter(rows)
-    first = next(rows)
-    writer = csv.DictWriter(text, fieldnames=list(first), lineterminator="\n")
-    writer.writeheader()
-    writer.writerow({name: _format(value) for name, value in first.items()})
-    writer.writerows({name: _format(value) for name, value in row.items()} for row in rows)
-    write_whole(path, text.getvalue().encode())
+def write_records(board: Board, path: Path) -> Path:
+    """Writes a line per trial of the suite, victims first."""
+    trials = board.suite.trials
+    lines = {key: line for row in board.rows for key, line in row.lines.items()}
+    text = "".join([header(trials[0]), *(lines[trial.key] for trial in trials)])
+    write_whole(path, text.encode())
     return path
 
 
-def _format(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    if isinstance(value, list):
-        return " ".join(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Writes lines that have the same columns; numbers have six significant digits, what is
+    missing is an empty field."""
+    text = joined(rows[0]) + "".join(joined(row.values()) for row in rows)
+    write_whole(path, text.encode())
+    return path
 
 
 def as_text(board: Board) -> str:

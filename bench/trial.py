@@ -21,8 +21,8 @@ from bench.bounds import lower_bound, optimum, sample
 from bench.metrics import VERSION, mse, psnr_of, ssim
 from bench.seeds import seed_for
 from bench.store import Store
-from bench.suite import Trial
 from bench.train import Training, train
+from bench.trials import Trial
 from bench.victim import Victim
 from bench.wall import behind_wall, grant
 from datasets import DATASETS, Split

@@ -22,7 +22,7 @@ from bench.grid import Grid
 from bench.plan import Estimates
 from bench.progress import Progress
 from bench.store import Store, _sealed
-from bench.suite import Trial
+from bench.trials import Trial
 from tests.commands import ROOT, bench
 
 TRIALS = 1000

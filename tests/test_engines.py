@@ -20,7 +20,7 @@ from bench.grid import Grid
 from bench.plan import Estimates
 from bench.progress import Progress
 from bench.store import Store, key_of
-from bench.suite import Trial
+from bench.trials import Trial
 
 
 def trial(what: str, parent: Trial | None = None, number: int = 0) -> Trial:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bench import judgement, leaderboard, published
 from bench.frontier import hypervolume, privacy_at, ranks
 from bench.stats import DRAWS, Estimate
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 
 POINTS = st.lists(
     st.tuples(st.floats(0.1, 1), st.floats(0, 1)), min_size=1, max_size=6, unique_by=lambda p: p[0]

@@ -39,6 +39,14 @@ def test_imports_have_no_effects_and_no_cycles():
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_report_starts_without_pytorch():
+    """It takes a second, and tables need none of it."""
+    code = (
+        "import bench.__main__, bench.report, bench.compare, sys; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_datasets_is_ours_and_nothing_is_packaged():
     import datasets
 

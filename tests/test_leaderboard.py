@@ -6,9 +6,10 @@ import torch
 from safetensors.torch import save
 
 from bench import leaderboard, matched, strength, tables
+from bench.board import METRICS, Board, Row
 from bench.stats import Estimate
 from bench.store import Store, key_of
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 
 FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
 KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained", "averaging": "trained"}
@@ -139,9 +140,9 @@ def test_the_csv_has_an_empty_field_where_nothing_was_measured(tmp_path):
     assert values["bound_mse"] == ""
 
 
-def row_at(accuracy: float, error: float) -> leaderboard.Row:
-    exact = {name: Estimate(error, error, error) for name in leaderboard.METRICS}
-    row = leaderboard.Row("noise", 1.0, accuracy=Estimate(accuracy, accuracy, accuracy))
+def row_at(accuracy: float, error: float) -> Row:
+    exact = {name: Estimate(error, error, error) for name in METRICS}
+    row = Row("noise", 1.0, accuracy=Estimate(accuracy, accuracy, accuracy))
     row.attacks, row.worst_attack, row.worst_ssim_attack = {"gmm": exact}, "gmm", "gmm"
     row.history = {"class_variance": np.array([9.0, 10 * error])}
     return row
@@ -168,7 +169,7 @@ def test_intervals_print_without_leading_zeros_only():
     assert tables._interval(Estimate(0.5, 0.25, 10.02), 2) == ".50 [.25, 10.02]"
 
 
-def two_boards(folder, broken: tuple[int, ...]) -> leaderboard.Board:
+def two_boards(folder, broken: tuple[int, ...]) -> Board:
     """Noise and nothing, two seeds; the attack fails on the undefended victim of some seeds."""
     suites = []
     for defense in ("noise", "none"):
@@ -188,15 +189,11 @@ def test_a_control_fails_for_the_rows_of_its_own_seed(tmp_path, broken):
     for row in board.rows:
         assert ("control_failed" in row.flags) == bool(broken)
         assert "no_control" not in row.flags
-    controls = leaderboard._controls(
-        board.suite,
-        {v.key: [a for a in board.suite.attacks if a.parent == v.key] for v in board.suite.victims},
-        Store(tmp_path),
-    )
-    assert {seed for seed, fvu in controls.items() if fvu > 0.5} == set(broken)
-    alone = [leaderboard.Row("noise", 1.0, seeds=[1])]
-    leaderboard._flag_controls(alone, controls)
-    assert ("control_failed" in alone[0].flags) == (1 in broken)
+    (control,) = board.controls
+    assert {seed for seed, fvu in control.broken.items() if fvu > 0.5} == set(broken)
+    alone = Row("noise", 1.0, seeds=[1])
+    leaderboard._flag_controls([alone, control])
+    assert ("control_failed" in alone.flags) == (1 in broken)
 
 
 def test_repeated_releases_are_shown_and_never_the_worst_case(tmp_path):
@@ -209,7 +206,7 @@ def test_repeated_releases_are_shown_and_never_the_worst_case(tmp_path):
 
 def test_costs_add_up(tmp_path):
     board = world(tmp_path, {"gmm": (0.02, 0.5), "decoder": (0.01, 0.5)})
-    strength.write_costs(board, tmp_path / "costs.csv")
+    tables.write_csv(strength.costs(board), tmp_path / "costs.csv")
     head, line = (tmp_path / "costs.csv").read_text().splitlines()
     values = dict(zip(head.split(","), line.split(","), strict=True))
     assert values == {

@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 
 from bench.saved import read_suite
 from bench.store import Store, key_of
-from bench.suite import Suite, Trial
+from bench.trials import Suite, Trial
 
 DEFENSE = "kmeans_cem"
 

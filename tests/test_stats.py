@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from bench.stats import bootstrap, freedom, interval, resample
+from bench.stats import _weights, bootstrap, freedom, interval, intervals, resample
 
 
 def test_interval_of_a_mean_is_the_normal_one():
@@ -104,3 +104,27 @@ def test_intervals_of_paired_differences_cover_the_truth(seeds, least):
     pairs = zip(means, draws, strict=True)
     low, high = np.array([interval(mean, each, free)[1:] for mean, each in pairs]).T
     assert least <= np.mean((low <= 0) & (high >= 0))
+
+
+def test_many_intervals_at_once_are_those_of_each():
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(4, 3, 2, 50)) + rng.normal(size=(4, 3, 1, 1))
+    draws, free = resample(values), freedom(values.shape[1:])
+    means, bounds = values.mean((1, 2, 3)), [(-9.0, 9.0), (0.0, 1.0), (-1.0, 1.0), (-9.0, 9.0)]
+    found = intervals(means, draws, free, bounds)
+    for number, one in enumerate(found):
+        assert one == pytest.approx(
+            interval(means[number], draws[number], free, bounds[number]), rel=1e-12
+        )
+    flat = np.full((1, 1, 1, 50), 0.3)
+    assert intervals(np.array([0.3]), resample(flat), (0, 49), bounds[:1]) == [
+        pytest.approx((0.3, 0.3, 0.3))
+    ]
+
+
+def test_draws_are_weighted_means_of_all_values():
+    """Against one product with all weights, written out."""
+    values = np.random.default_rng(6).normal(size=(2, 3, 1, 20))
+    of_seeds, of_images = _weights(3, 20)
+    wanted = np.einsum("bs,bi,ksi->kb", of_seeds, of_images, values[:, :, 0])
+    np.testing.assert_allclose(resample(values), wanted, rtol=1e-12, atol=1e-14)

@@ -8,6 +8,7 @@ from bench import suite
 from bench.errors import BenchError
 from bench.options import resolve
 from bench.seeds import seed_for
+from bench.store import key_of
 from defenses.kmeans_cem import KMeansCem
 
 SMOKE = suite.load("smoke")
@@ -146,3 +147,9 @@ def test_seeds_depend_on_every_name_and_on_nothing_else():
     seeds = {seed_for(*names) for names in [("a", 0), ("a", 1), ("b", 0), ("a", "b", 0)]}
     assert len(seeds) == 4
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_keys_put_together_from_parts_are_those_of_the_whole_configurations():
+    whole = suite.load("smoke", ["attack_seeds=2"])
+    assert all(trial.key == key_of(trial.config) for trial in whole.trials)
+    assert len({trial.key for trial in whole.trials}) == len(whole.trials)

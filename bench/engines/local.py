@@ -17,7 +17,7 @@ from threading import Thread
 from bench.attempt import Outcome, how_it_ended
 from bench.engines.base import Engine, Setting
 from bench.errors import BenchError
-from bench.suite import Trial
+from bench.trials import Trial
 
 PER_GPU = 4
 """Trials that share a GPU, unless told otherwise."""

@@ -11,7 +11,7 @@ from typing import Any
 from bench.attempt import Outcome
 from bench.engines.base import ONE_THREAD, Engine, Setting
 from bench.errors import BenchError, unknown
-from bench.suite import Trial
+from bench.trials import Trial
 
 AT_ONCE = 1000
 """Tasks given to Ray at once, unless told otherwise."""

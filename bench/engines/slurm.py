@@ -11,7 +11,7 @@ from typing import Any
 from bench.attempt import Outcome
 from bench.engines.base import Engine, Setting
 from bench.errors import BenchError
-from bench.suite import Trial
+from bench.trials import Trial
 
 AT_ONCE = 500
 """Jobs in the queue at once, unless told otherwise."""

@@ -1,0 +1,66 @@
+"""What several processes read is what one reads."""
+
+import os
+
+import pytest
+
+from bench import leaderboard, parallel, tables
+from bench.parallel import in_shares
+from bench.plan import survey
+from bench.saved import read_suite
+from bench.store import DamagedError, Store
+
+
+def squares(numbers):
+    return [(number**2, os.getpid()) for number in numbers]
+
+
+@pytest.fixture
+def several(monkeypatch):
+    for module in (leaderboard, parallel):
+        monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_results_come_in_order_from_several_processes(several, count):
+    found = in_shares(squares, range(count), records=count)
+    assert [value for value, _ in found] == [number**2 for number in range(count)]
+    assert (os.getpid() in {pid for _, pid in found}) == (count == 1)
+
+
+def test_a_board_and_its_lines_are_the_same(run, tmp_path, request):
+    found = []
+    for name in ("one", "several"):
+        if name == "several":
+            request.getfixturevalue("several")
+        board, _ = leaderboard.read([run])
+        tables.write_records(board, tmp_path / name)
+        rows = [(row.label, row.worst("mse"), row.flags) for row in board.rows]
+        draws = [row.draws["mse"].tolist() for row in board.rows]
+        found.append((rows, draws, board.floors, (tmp_path / name).read_bytes()))
+    assert found[0] == found[1]
+    assert found[0][-1] == (run / "records.csv").read_bytes()
+
+
+def test_a_damaged_record_is_named(copy, several):
+    path = next((copy / "records").glob("*.json"))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DamagedError, match=f"{path.name}: truncated or altered"):
+        leaderboard.read([copy])
+    standings = survey(read_suite(copy), Store(copy), deep=True)
+    assert standings[path.stem].state == "damaged"
+    assert standings[path.stem].damage.path == path
+
+
+def test_a_survey_is_the_same(copy, several, monkeypatch):
+    suite, store = read_suite(copy), Store(copy)
+    store.record_path(suite.attacks[-1].key).unlink()
+    next((copy / "scores").glob("*")).write_bytes(b"")
+    found = survey(suite, store, deep=True)
+    assert {standing.state for standing in found.values()} == {"done", "missing", "damaged"}
+    monkeypatch.setattr(parallel, "MANY", 10**9)
+    again = survey(suite, store, deep=True)
+    assert {key: standing[:3] for key, standing in found.items()} == {
+        key: standing[:3] for key, standing in again.items()
+    }
