@@ -5,6 +5,9 @@ import re
 
 import pytest
 
+from bench import suite
+from bench.models import MODELS
+from datasets import DATASETS
 from tests.commands import ROOT
 
 ATTACK = re.compile(r"^(mean|class_mean|gmm|knn|decoder)_(mse|ssim|psnr|fvu)$")
@@ -27,10 +30,20 @@ def test_every_column_is_documented(run, name):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/attacks.md", "docs/columns.md", "docs/running.md"]
+    "page",
+    ["README.md", "docs/attacks.md", "docs/columns.md", "docs/data.md", "docs/running.md"],
 )
 def test_links_between_pages_and_to_results_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
         if not target.startswith("http"):
             assert (path.parent / target).exists(), target
+
+
+def test_every_data_set_model_and_suite_is_on_its_page():
+    text = (ROOT / "docs" / "data.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for name in (*DATASETS, *MODELS):
+        assert f"`{name}`" in text, name
+    for name in suite.names():
+        assert f"`{name}`" in text + readme, name
