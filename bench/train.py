@@ -17,17 +17,17 @@ class Training(BaseModel):
     """How victims are trained; the same for every defense.
 
     The learning rate follows one cycle (Smith and Topin, 2019) or, with ``milestones``, starts at
-    ``lr`` and is multiplied by ``decay`` at each of these epochs. Augmentation is a random flip, a
-    shift by up to ``shift`` pixels into a ``border`` and, first, a turn by up to ``rotation``
-    degrees. The last epoch's weights are kept: choosing the epoch with the best validation
-    accuracy would choose the least defended one.
+    ``lr`` and is multiplied by ``decay`` at each of these epochs. ``sgd`` and ``nesterov`` have
+    momentum 0.9. Augmentation is a random flip, a shift by up to ``shift`` pixels into a
+    ``border`` and, before it, a turn by up to ``rotation`` degrees. The last epoch's weights are
+    kept: choosing the epoch with the best validation accuracy would choose the least defended one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     epochs: PositiveInt
     batch_size: Annotated[int, Gt(1)] = 128
-    optimiser: Literal["adamw", "sgd"] = "adamw"
+    optimiser: Literal["adamw", "sgd", "nesterov"] = "adamw"
     lr: PositiveFloat = 0.01
     weight_decay: NonNegativeFloat = 5e-4
     shift: Annotated[int, Gt(-1)] = 2
@@ -157,6 +157,7 @@ def _schedule(
 
 def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:
     shared: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
-    if training.optimiser == "sgd":
-        return torch.optim.SGD(victim.parameters(), momentum=0.9, nesterov=True, **shared)
-    return torch.optim.AdamW(victim.parameters(), fused=True, **shared)
+    if training.optimiser == "adamw":
+        return torch.optim.AdamW(victim.parameters(), fused=True, **shared)
+    nesterov = training.optimiser == "nesterov"
+    return torch.optim.SGD(victim.parameters(), momentum=0.9, nesterov=nesterov, **shared)
