@@ -73,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(command=_report)
     report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="several: one board")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: the folder itself")
+    pack = commands.add_parser("pack", help="records and scores into one file: to share, for speed")
+    pack.set_defaults(command=_pack)
+    pack.add_argument("folder", type=Path, metavar="DIR")
     compare = commands.add_parser("compare", help="rows that moved beyond their intervals")
     compare.set_defaults(command=_compare)
     compare.add_argument("before", type=Path, metavar="DIR_A")
@@ -201,6 +204,13 @@ def _report(choice: argparse.Namespace) -> int:
     if len(choice.folders) > 1 and choice.out is None:
         raise BenchError("a report of several folders needs --out DIR, a folder of its own")
     write_report(choice.folders, choice.out or choice.folders[0])
+    return 0
+
+
+def _pack(choice: argparse.Namespace) -> int:
+    from bench.pack import pack
+
+    print(f"{pack(choice.folder)} trials are in {choice.folder / 'packed.safetensors'}")
     return 0
 
 

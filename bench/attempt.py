@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from attacks.base import AttackError
 from bench.errors import BenchError
+from bench.files import unwritable
 from bench.plan import is_done, victim_of
-from bench.store import Record, Store, unwritable
+from bench.store import Record, Store
 from bench.trials import Trial
 from datasets import DatasetError
 

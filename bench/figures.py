@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.board import Board, Row
+from bench.files import write_whole
 from bench.published import points
-from bench.store import write_whole
 
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")

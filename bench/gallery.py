@@ -28,7 +28,10 @@ def reconstructions(board: Board, store: Store, folder: Path) -> list[Path]:
     worst = Counter(row.worst_attack for row in board.complete)
     worst += Counter(row.worst_ssim_attack for row in board.complete)
     attacks = [name for name, _ in worst.most_common(3)]
-    rows = board.complete[:: -(-len(board.complete) // SHOWN)]
+    rows = [row for row in board.complete if _shown(row, store)]
+    if not rows:
+        return []
+    rows = rows[:: -(-len(rows) // SHOWN)]
     originals = _images(store, rows[0].originals, "samples")
     lines = [("original", [originals] * len(attacks))]
     for row in rows:
@@ -46,13 +49,14 @@ def gallery(board: Board, store: Store, folder: Path) -> list[Path]:
     variance that stays unexplained: the one at the 5 % quantile, whose owner fares worse than 19
     of 20, and the median.
     """
-    if not board.controls:
+    if not board.controls or not _shown(board.controls[0], store):
         return []
     control = board.controls[0].accuracy
     assert control  # of every complete row
     rows: dict[str, Row] = {}
     for row in board.complete:
-        if row.accuracy and row.accuracy.mean >= control.mean - max(DROPS):
+        near = row.accuracy and row.accuracy.mean >= control.mean - max(DROPS)
+        if near and _shown(row, store):
             best = rows.get(row.defense)
             if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
                 rows[row.defense] = row
@@ -70,6 +74,12 @@ def gallery(board: Board, store: Store, folder: Path) -> list[Path]:
         lines.append((label, blocks))
     titles = ["at fixed quantiles of difficulty", "5 % worst off", "median"]
     return _picture(titles, lines, folder / "gallery")
+
+
+def _shown(row: Row, store: Store) -> bool:
+    """Whether the row's sample images are there: a packed folder may have come without them."""
+    places = [row.originals, *row.samples.values()]
+    return all(store.has_samples(place) for place in places if place)
 
 
 def _images(

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from bench.errors import BenchError
 from bench.saved import read_suite
-from bench.store import Store
+from bench.store import Record, Store
 from bench.trials import Suite, Trial
 
 
@@ -16,14 +18,17 @@ class Stores(Store):
         super().__init__(folders[0])
         self._stores = [Store(folder) for folder in folders]
 
-    def record_path(self, key: str) -> Path:
-        return self._home(key).record_path(key)
+    def read(self, key: str) -> Record | None:
+        return self._home(key).read(key)
 
-    def arrays_path(self, key: str, name: str) -> Path:
-        return self._home(key).arrays_path(key, name)
+    def arrays(self, record: Record, name: str) -> dict[str, np.ndarray]:
+        return self._home(record["key"]).arrays(record, name)
+
+    def has_samples(self, record: Record) -> bool:
+        return self._home(record["key"]).has_samples(record)
 
     def _home(self, key: str) -> Store:
-        there = [store for store in self._stores if store.record_path(key).exists()]
+        there = [store for store in self._stores if store.has(key)]
         if len(there) < 2:
             return (there or self._stores)[0]
         return next((store for store in there if store.get(key)), there[0])  # not a failed one

@@ -12,10 +12,10 @@ from PIL import Image
 
 from bench.board import Board, Row
 from bench.figures import WORDS
+from bench.files import write_whole
 from bench.flags import FLAGS
 from bench.judgement import DROPS
 from bench.plot import curves, legend
-from bench.store import write_whole
 
 PICTURES = {
     "gallery": "What the strongest attack rebuilds from each defense at the strength that protects "

@@ -7,8 +7,9 @@ from math import ceil, log2
 from typing import NamedTuple
 
 from bench.errors import BenchError, unknown
+from bench.files import DamagedError, read_checked
 from bench.parallel import in_shares
-from bench.store import DamagedError, Store, read_checked
+from bench.store import Store
 from bench.trials import Suite, Trial
 
 PRIOR = {"victim": 3, "trained": 3, "closed_form": 2, "floor": 1}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import BenchError
-from bench.store import read_json, write_json
+from bench.files import read_json, write_json
 from bench.trials import PROTOCOL, Suite, attacks_on, victim_trial
 
 

@@ -2,14 +2,13 @@
 
 A results folder holds ``suite.json`` (the resolved suite) and, by the key of a trial,
 ``records/KEY.json`` with ``scores/KEY.safetensors`` (per image) and ``samples/KEY.safetensors``
-(images), ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs, and
-``set_aside/`` when something was damaged.
+(images), ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
+``set_aside/`` when something was damaged, and ``packed.safetensors`` when it was packed.
 """
 
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ import orjson
 from filelock import FileLock, Timeout
 from safetensors.numpy import load
 
-from bench.errors import BenchError
+from bench.files import DamagedError, Pack, unwritable, verified, write_whole
 
 Record = dict[str, Any]
 SEAL = b',\n "sha256": "'
@@ -30,129 +29,64 @@ STALE = 3600
 """Seconds after which a half-written file that belongs to no trial is an interrupted run's."""
 
 
-class DamagedError(BenchError):
-    """A file of the store is missing, truncated or altered.
-
-    Args:
-        path: the file.
-        reason: what is wrong with it.
-    """
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}; run the suite again to redo it")
-        self.path, self.reason = path, reason
-
-    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
-        return type(self), (self.path, self.reason)  # to travel between processes
-
-
-def key_of(config: Mapping[str, Any]) -> str:
-    """The key of a configuration: a hash of its canonical JSON, 16 hexadecimal digits.
-
-    >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
-    True
-    """
-    return key_of_text(canonical(config))
-
-
-def canonical(config: Mapping[str, Any]) -> str:
-    """JSON with sorted keys and without spaces."""
-    return json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def key_of_text(text: str) -> str:
-    """The key of a configuration from its ``canonical`` text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that it is there complete or not there at all (temporary file, fsync,
-    rename).
-
-    Raises:
-        BenchError: the folder cannot be written.
-    """
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        prefix = f".{path.name}."
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise unwritable(path, error) from None
-
-
-def unwritable(path: Path, error: OSError) -> BenchError:
-    """What to say when ``path`` cannot be written."""
-    reason = error.strerror or str(error)
-    hint = "make room or choose another --out; what is finished is kept"
-    return BenchError(f"cannot write {path} ({reason}); {hint}")
-
-
-def read_checked(path: Path, sha256: str) -> bytes:
-    """Reads a file whose content must have this SHA-256.
-
-    Raises:
-        DamagedError: the file is missing, truncated or altered.
-    """
-    try:
-        content = _content(path)
-    except OSError as error:
-        raise DamagedError(path, error.strerror or str(error)) from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedError(path, "truncated or altered")
-    return content
-
-
-def _content(path: Path) -> bytes:
-    """``path.read_bytes()`` in half the time, which counts over a hundred thousand files."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def write_json(path: Path, value: Any) -> None:
-    write_whole(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
-
-
-def read_json(path: Path) -> Any:
-    """Reads a JSON file of the store.
-
-    Raises:
-        DamagedError: the file is missing, truncated or altered.
-    """
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise DamagedError(path, error.strerror or str(error)) from None
-    except ValueError:
-        raise DamagedError(path, "truncated or altered") from None
-
-
 class Store:
     """The records of one results folder."""
 
+    PACK = "packed.safetensors"
+    """Name of the file that holds packed records and scores, see ``bench.pack``."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._pack: Pack | bool = (folder / self.PACK).exists()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To travel to another process, which opens the pack itself."""
+        return self.__dict__ | {"_pack": bool(self._pack)}
+
+    def record_name(self, key: str) -> str:
+        return f"records/{key}.json"
+
+    def arrays_name(self, key: str, name: str) -> str:
+        """Of the ``scores`` or the ``samples`` of a trial."""
+        return f"{name}/{key}.safetensors"
 
     def record_path(self, key: str) -> Path:
-        return Path(f"{self.folder}/records/{key}.json")
+        return self.folder / self.record_name(key)
 
     def arrays_path(self, key: str, name: str) -> Path:
-        """Of the ``scores`` or the ``samples`` of a trial."""
-        return Path(f"{self.folder}/{name}/{key}.safetensors")
+        return self.folder / self.arrays_name(key, name)
+
+    def content(self, name: str) -> bytes:
+        """The content of the file of this name below the folder, else of the packed one.
+
+        Raises:
+            OSError: there is neither, or it cannot be read.
+            DamagedError: the pack is truncated or altered.
+        """
+        try:  # like read_bytes, in half the time: there may be a hundred thousand
+            with open(f"{self.folder}/{name}", "rb", buffering=0) as file:
+                return file.read()
+        except FileNotFoundError:
+            packed = self._packed(name)
+            if packed is None:
+                raise
+            return packed
+
+    def _packed(self, name: str) -> bytes | None:
+        if self._pack is True:
+            path = self.folder / self.PACK
+            self._pack = path.exists() and Pack(path)  # a damaged one may have been set aside
+        return self._pack.get(name) if self._pack else None
 
     def victim_path(self, key: str) -> Path:
         return self.folder / "victims" / f"{key}.safetensors"
 
     def log_path(self, key: str) -> Path:
         return self.folder / "logs" / f"{key}.log"
+
+    def has(self, key: str) -> bool:
+        """Whether there is a record of a trial, of whatever status."""
+        return self.record_path(key).exists() or self._packed(self.record_name(key)) is not None
 
     def get(self, key: str) -> Record | None:
         """The record of a trial that is finished, with success; else None."""
@@ -175,19 +109,18 @@ class Store:
         Raises:
             DamagedError: it is truncated or altered, or another trial's.
         """
-        path = self.record_path(key)
         try:
-            content = _content(path)
+            content = self.content(self.record_name(key))
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise DamagedError(path, error.strerror or str(error)) from None
+            raise DamagedError(self.record_path(key), error.strerror or str(error)) from None
         text = content[: content.rfind(SEAL)]
         if content != _sealed(text):
-            raise DamagedError(path, "truncated or altered")
+            raise DamagedError(self.record_path(key), "truncated or altered")
         record: Record = orjson.loads(text + b"}")
         if record["key"] != key:
-            raise DamagedError(path, "does not belong to its name")
+            raise DamagedError(self.record_path(key), "does not belong to its name")
         return record
 
     def arrays(self, record: Record, name: str) -> dict[str, np.ndarray]:
@@ -196,16 +129,30 @@ class Store:
         Raises:
             DamagedError: the file is missing, truncated or altered.
         """
-        return load(read_checked(self.arrays_path(record["key"], name), record["arrays"][name]))
+        return load(self._checked(record, name))
 
     def check_arrays(self, record: Record) -> None:
-        """Reads all arrays of a finished trial.
+        """Reads all arrays of a finished trial; a packed one may have lost its samples.
 
         Raises:
             DamagedError: a file is missing, truncated or altered.
         """
-        for name, sha256 in record["arrays"].items():
-            read_checked(self.arrays_path(record["key"], name), sha256)
+        for name in record["arrays"]:
+            if name == "scores" or self.has_samples(record):
+                self._checked(record, name)
+
+    def has_samples(self, record: Record) -> bool:
+        """Whether sample images are there, or should be: not where a pack came without them."""
+        packed = self._packed(self.record_name(record["key"])) is not None
+        return not packed or self.arrays_path(record["key"], "samples").exists()
+
+    def _checked(self, record: Record, name: str) -> bytes:
+        path = self.arrays_path(record["key"], name)
+        try:
+            content = self.content(self.arrays_name(record["key"], name))
+        except OSError as error:
+            raise DamagedError(path, error.strerror or str(error)) from None
+        return verified(path, content, record["arrays"][name])
 
     def finish(self, record: Record, arrays: Mapping[str, bytes]) -> None:
         """Writes the arrays of a trial and then, with their hashes, its record."""

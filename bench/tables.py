@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.board import LAST, METRICS, Board, Row
+from bench.files import write_whole
 from bench.judgement import against_noise
 from bench.lines import header, joined
 from bench.stats import Estimate, columns
-from bench.store import write_whole
 
 
 def leaderboard(board: Board) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """What a suite comes to: a list of trials, each named by the hash of its configuration."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-from bench.store import canonical, key_of, key_of_text
 
 PROTOCOL = 3
 """Part of every key: raised when a change of the code makes old records incomparable."""
@@ -52,6 +52,25 @@ class Suite(NamedTuple):
     @property
     def trials(self) -> tuple[Trial, ...]:
         return self.victims + self.attacks
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The key of a configuration: a hash of its canonical JSON, 16 hexadecimal digits.
+
+    >>> key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+    True
+    """
+    return key_of_text(canonical(config))
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """JSON with sorted keys and without spaces."""
+    return json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def key_of_text(text: str) -> str:
+    """The key of a configuration from its ``canonical`` text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def victim_trial(config: dict[str, Any]) -> Trial:

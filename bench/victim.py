@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from bench.files import read_checked, write_whole
 from bench.models import MODELS
-from bench.store import read_checked, write_whole
 from defenses import DEFENSES
 
 

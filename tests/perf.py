@@ -15,8 +15,8 @@ import torch
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
+from bench.files import write_whole
 from bench.options import options_of
-from bench.store import write_whole
 from bench.victim import Victim
 from defenses import DEFENSES
 from defenses.cem import Cem

@@ -19,8 +19,8 @@ from bench.errors import BenchError
 from bench.grid import Grid
 from bench.plan import Estimates
 from bench.progress import Progress
-from bench.store import Store, key_of
-from bench.trials import Trial
+from bench.store import Store
+from bench.trials import Trial, key_of
 
 
 def trial(what: str, parent: Trial | None = None, number: int = 0) -> Trial:

@@ -8,8 +8,8 @@ from safetensors.torch import save
 from bench import leaderboard, matched, strength, tables
 from bench.board import METRICS, Board, Row
 from bench.stats import Estimate
-from bench.store import Store, key_of
-from bench.trials import Suite, Trial
+from bench.store import Store
+from bench.trials import Suite, Trial, key_of
 
 FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
 KINDS = {"mean": "floor", "gmm": "closed_form", "decoder": "trained", "averaging": "trained"}

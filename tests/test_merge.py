@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import load, save
 
 from bench.saved import read_suite
-from bench.store import Store, key_of
-from bench.trials import Suite, Trial
+from bench.store import Store
+from bench.trials import Suite, Trial, key_of
 
 DEFENSE = "kmeans_cem"
 

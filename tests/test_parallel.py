@@ -5,10 +5,11 @@ import os
 import pytest
 
 from bench import leaderboard, parallel, tables
+from bench.files import DamagedError
 from bench.parallel import in_shares
 from bench.plan import survey
 from bench.saved import read_suite
-from bench.store import DamagedError, Store
+from bench.store import Store
 
 
 def squares(numbers):

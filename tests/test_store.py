@@ -8,15 +8,9 @@ import pytest
 import torch
 
 from bench.errors import BenchError
-from bench.store import (
-    DamagedError,
-    Store,
-    key_of,
-    read_checked,
-    read_json,
-    write_json,
-    write_whole,
-)
+from bench.files import DamagedError, read_checked, read_json, write_json, write_whole
+from bench.store import Store
+from bench.trials import key_of
 from bench.victim import Victim
 
 

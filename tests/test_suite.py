@@ -8,7 +8,7 @@ from bench import suite
 from bench.errors import BenchError
 from bench.options import resolve
 from bench.seeds import seed_for
-from bench.store import key_of
+from bench.trials import key_of
 from defenses.kmeans_cem import KMeansCem
 
 SMOKE = suite.load("smoke")
