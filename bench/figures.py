@@ -28,8 +28,9 @@ STYLE: Any = {
     "svg.hashsalt": "smashbench",
     "svg.fonttype": "none",
 }
-LABELLED = 200
-"""Most points that carry the strength beside them."""
+READABLE = 200
+"""Most rows of which a picture can show every one: more have no strengths beside their points, and
+no pictures of every attack, every course of training and every reconstruction."""
 WORDS = {
     "mse": "MSE (higher is more private)",
     "fvu": "FVU, share of the variance (higher is more private)",
@@ -53,7 +54,7 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         names = list(dict.fromkeys(row.defense for row in board.rows))
         for number, name in enumerate(names):
             rows = [row for row in board.complete if row.defense == name]
-            _curve(axes, name, number, rows, metric, len(board.complete) <= LABELLED)
+            _curve(axes, name, number, rows, metric, len(board.complete) <= READABLE)
         _floor_lines(axes, board, metric)
         _published(axes, board, metric)
         axes.set_xlabel("test accuracy")

@@ -45,10 +45,11 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     if board.complete:
         for metric in figures.WORDS:
             written += figures.tradeoff(board, metric, out)
-        written += figures.by_attack(board, out)
-        written += gallery.reconstructions(board, store, out)
         written += gallery.gallery(board, store, out)
-        written += diagnostics.over_training(board, out)
+        if len(board.complete) <= figures.READABLE:
+            written += figures.by_attack(board, out)
+            written += gallery.reconstructions(board, store, out)
+            written += diagnostics.over_training(board, out)
         if strength.baselines(board):
             written += strength.over_seconds(board, out)
         if strength.solved(board):
