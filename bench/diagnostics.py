@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from bench.board import Board, Row
 from bench.figures import STYLE, line_style, save
@@ -53,6 +53,8 @@ def over_training(board: Board, folder: Path) -> list[Path]:
                 _logarithmic(axes, "y")
             else:
                 axes.set_ylim(bottom=0)
+        for axes in grid[: len(panels)]:
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         for axes in grid[max(0, len(panels) - columns) : len(panels)]:
             axes.set_xlabel("epoch")
         found = {
@@ -95,7 +97,7 @@ def _logarithmic(axes: Axes, *names: str) -> None:
         axes.set(**{f"{name}scale": "log"})
         low, high = axis.get_view_interval()
         steps = (1, 2, 5) if high < 100 * low else (1,)
-        axis.set_major_locator(LogLocator(subs=steps))
+        axis.set_major_locator(LogLocator(subs=steps, numticks=5))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())
 

@@ -1,6 +1,7 @@
 """The pictures of a run: privacy-utility curves and reconstructions."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from bench.board import Board, Row
 from bench.files import write_whole
 from bench.published import points
+from bench.stats import Estimate
 
 # Okabe and Ito's colours differ in lightness too; markers and dashes carry the rest in grey.
 COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
@@ -33,7 +35,7 @@ READABLE = 200
 no pictures of every attack, every course of training and every reconstruction."""
 WORDS = {
     "mse": "MSE (higher is more private)",
-    "fvu": "FVU, share of the variance (higher is more private)",
+    "fvu": "FVU (higher is more private)",
     "ssim": "SSIM (lower is more private)",
     "psnr": "PSNR, dB (lower is more private)",
 }
@@ -58,7 +60,9 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         _floor_lines(axes, board, metric)
         _published(axes, board, metric)
         axes.set_xlabel("test accuracy")
-        axes.set_ylabel(f"worst-case reconstruction {WORDS[metric]}")
+        axes.set_ylabel(f"worst-case {WORDS[metric]}")
+        x, y = shown_values(board, metric)
+        axes.set(xlim=_padded(x), ylim=_padded(y))
         _private_upwards(axes, metric)
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
@@ -66,6 +70,33 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
             axes.plot([], [], "o", color="black", markerfacecolor="white", label="hollow: flagged")
         figure.legend(loc="outside right upper", title="defense, strength", alignment="left")
         return save(figure, folder / f"tradeoff_{metric}")
+
+
+def shown_values(board: Board, metric: str) -> tuple[list[float], list[float]]:
+    """What the two axes of a trade-off must reach: points, floors, and intervals as far as they
+    are no wider than a sixth of what the points span; a row whose seeds differ wildly would
+    otherwise leave no room for the others."""
+    rows = [row for row in board.complete if row.accuracy]
+    published = points(board.suite, metric)
+    x = _shown(
+        [row.accuracy for row in rows if row.accuracy], [row.accuracy for row, _ in published]
+    )
+    more = [*floors_of(board, metric).values(), *(value for _, value in published)]
+    return x, _shown([row.worst(metric) for row in rows], more)
+
+
+def _shown(estimates: Sequence[Estimate], others: Sequence[float]) -> list[float]:
+    means = [estimate.mean for estimate in estimates] + list(others)
+    least, most = min(means), max(means)
+    room = (most - least or abs(most) or 1.0) / 6
+    ends = [end for estimate in estimates for end in estimate[1:]]
+    return [max(min([least, *ends]), least - room), min(max([most, *ends]), most + room)]
+
+
+def _padded(ends: Sequence[float]) -> tuple[float, float]:
+    low, high = ends
+    margin = 0.04 * (high - low or 1.0)
+    return low - margin, high + margin
 
 
 def _curve(

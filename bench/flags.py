@@ -14,7 +14,7 @@ FLAGS = {
     "bound_violated": "An attack is better than the lower bound or the known optimum allow: a "
     "mistake somewhere.",
     "fewer_attacks": "Other rows were attacked in more ways: their worst cases are not alike.",
-    "utility_collapse": "Accuracy is near chance.",
+    "utility_collapse": "Accuracy is near chance, for a seed of the row at least.",
     "randomized": "Two releases of one image differ.",
 }
 QUALIFIERS = ("randomized", "utility_collapse")

@@ -218,7 +218,8 @@ def _flags(row: Row, victims: list[Record], attacks: dict[str, list[Record]]) ->
         best[kind] = min(error, best.get(kind, error))
     if "trained" in best and best.get("closed_form", 1.0) < best["trained"]:
         yield "simple_beats_strong"
-    if row.accuracy and row.accuracy.mean < row.chance + 0.2 * (1 - row.chance):
+    least = min(victim["metrics"]["accuracy"] for victim in victims)
+    if least < row.chance + 0.2 * (1 - row.chance):
         yield "utility_collapse"
     if victims[0]["randomized"]:
         yield "randomized"

@@ -6,7 +6,7 @@ from html import escape
 from math import ceil, floor, log10
 
 from bench.board import Board, Row
-from bench.figures import COLOURS, FLOORS, WORDS, floors_of
+from bench.figures import COLOURS, FLOORS, WORDS, floors_of, shown_values
 from bench.published import points
 from bench.stats import Estimate
 
@@ -44,6 +44,7 @@ class _Axis:
 
     def __call__(self, value: float) -> float:
         share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+        share = min(max(share, 0.0), 1.0)  # of intervals that reach beyond
         return round(self.start + share * (self.end - self.start), 1)
 
 
@@ -53,11 +54,8 @@ def curves(board: Board, metric: str) -> str:
     rows = [row for row in board.complete if row.accuracy]
     floors = floors_of(board, metric)
     published = points(board.suite, metric)
-    accuracies = [value for row in rows for value in row.accuracy or ()]
-    accuracies += [row.accuracy for row, _ in published]
+    accuracies, values = shown_values(board, metric)
     x = _Axis.over(accuracies, LEFT, WIDTH - RIGHT)
-    values = [value for row in rows for value in row.worst(metric)] + list(floors.values())
-    values += [value for _, value in published]
     ends = (TOP, HEIGHT - BOTTOM) if metric in ("ssim", "psnr") else (HEIGHT - BOTTOM, TOP)
     y = _Axis.over(values, *ends)
     name = escape(WORDS[metric])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import judgement, leaderboard, published
+from bench import figures, judgement, leaderboard, published
 from bench.frontier import hypervolume, privacy_at, ranks
 from bench.stats import DRAWS, Estimate
 from bench.trials import Suite, Trial
@@ -150,3 +150,19 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
     assert len(found) == 15
     assert published.points(suite(split="disjoint"), "mse") == []
     assert published.points(suite(), "ssim") == []  # theirs is another SSIM
+
+
+def test_one_wild_row_does_not_hide_the_others():
+    """Intervals reach beyond the points by a sixth of their span at most; floors stay in sight."""
+    wild = row("noise", 0.2, 0.8, 0.02, 0.2)
+    wild.accuracy = Estimate(0.8, 0.0, 1.0)
+    shown = board(row("none", None, 0.9, 0.01, 0.1), wild)
+    shown.floors["mean_image"] = {"mse": 0.1, "ssim": 0.1}
+    accuracies, values = figures.shown_values(shown, "fvu")
+    assert accuracies == pytest.approx([0.8 - 0.1 / 6, 0.9 + 0.1 / 6])
+    assert max(values) >= 1.0
+    calm = board(row("none", None, 0.9, 0.01, 0.1), row("noise", 0.2, 0.8, 0.02, 0.2))
+    calm.floors |= shown.floors
+    for each, mean in zip(calm.rows, (0.9, 0.8), strict=True):
+        each.accuracy = Estimate(mean, mean - 0.01, mean + 0.01)
+    assert figures.shown_values(calm, "fvu")[0] == pytest.approx([0.79, 0.91])
