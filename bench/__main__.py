@@ -264,7 +264,7 @@ def _described(model: "Model") -> str:
 
 
 def _fetch(choice: argparse.Namespace) -> int:
-    from datasets import DATASETS
+    from datasets import DATASETS, DatasetError
 
     if choice.dataset not in DATASETS:
         raise BenchError(unknown("dataset", choice.dataset, DATASETS))
@@ -275,7 +275,12 @@ def _fetch(choice: argparse.Namespace) -> int:
     elif folder is None:
         raise BenchError("where to? give --data DIR or SMASHBENCH_DATA")
     else:
-        dataset.fetch(folder)
+        try:
+            dataset.load(folder)
+        except DatasetError:
+            dataset.fetch(folder)
+            dataset.load(folder)
+        print(f"{choice.dataset} is in {folder}")
     return 0
 
 

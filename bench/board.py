@@ -65,6 +65,8 @@ class Row:
     """Attack to where its reconstructions of them are."""
     broken: dict[int, float] = field(default_factory=dict)
     """Of an undefended row, seed to the lowest FVU of an attack on its victim."""
+    data: set[str] = field(default_factory=set)
+    """Hashes of the data that its records were made from: one, if all is well."""
     lines: dict[str, str] = field(default_factory=dict)
     """Key of a trial to its line of ``records.csv``."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench.board import METRICS, Board, Row
+from bench.errors import BenchError
 from bench.lines import line_of
 from bench.merge import merge
 from bench.parallel import MANY, in_shares
@@ -68,6 +69,11 @@ def _rows(suite: Suite, store: Store, groups: Iterable[list[Trial]]) -> list[Fou
 
 def _board(suite: Suite, found: list[Found]) -> Board:
     rows = [row for row, _ in found]
+    if len(data := set().union(*(row.data for row in rows))) > 1:
+        raise BenchError(
+            f"the records were made from different images ({', '.join(sorted(data))}): files were "
+            "changed between their trials; start anew with another --out"
+        )
     _flag_controls(rows)
     _flag_fewer(rows)
     return Board(suite, rows, next((floors for _, floors in found if floors), {}))
@@ -120,7 +126,10 @@ def _finished(trial: Trial, row: Row, store: Store) -> Record | None:
     """The record of a trial if that is a success; notes its line of ``records.csv``."""
     record = store.read(trial.key)
     row.lines[trial.key] = line_of(trial, record or {})
-    return record if record and record["status"] == "ok" else None
+    if record is None or record["status"] != "ok":
+        return None
+    row.data.add(record["data_hash"])
+    return record
 
 
 def _describe(row: Row, victim: Trial, records: list[Record], store: Store) -> None:

@@ -10,6 +10,9 @@ from typing import TypeVar
 MANY = 5_000
 """Records from which on it pays to start processes."""
 
+MOST = 8
+"""Processes at most: each reads the suite for itself."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -25,7 +28,7 @@ def in_shares(
         items: what is to be dealt to the processes.
         records: how many records that will read.
     """
-    cores = min(os.cpu_count() or 1, len(items))
+    cores = min(os.cpu_count() or 1, MOST, len(items))
     if cores < 2 or records < MANY:
         return function(items)
     context = get_context("spawn")

@@ -147,7 +147,7 @@ def _stretched(
     return [Estimate(*each) for each in np.transpose([means, low, high]).tolist()]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
     """Weights (DRAWS, seeds) and (DRAWS, images); rows sum to 1."""
     rng = np.random.default_rng(0)

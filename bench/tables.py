@@ -61,7 +61,8 @@ def write_records(board: Board, path: Path) -> Path:
 def write_csv(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """Writes lines that have the same columns; numbers have six significant digits, what is
     missing is an empty field."""
-    text = joined(rows[0]) + "".join(joined(row.values()) for row in rows)
+    names = list(rows[0])
+    text = joined(names) + "".join(joined(row[name] for name in names) for row in rows)
     write_whole(path, text.encode())
     return path
 

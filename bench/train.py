@@ -17,9 +17,9 @@ class Training(BaseModel):
     """How victims are trained; the same for every defense.
 
     The learning rate follows one cycle (Smith and Topin, 2019) or, with ``milestones``, starts at
-    ``lr`` and is multiplied by ``decay`` at each of these epochs. ``sgd`` and ``nesterov`` have
-    momentum 0.9. Augmentation is a random flip, a shift by up to ``shift`` pixels into a
-    ``border`` and, before it, a turn by up to ``rotation`` degrees. The last epoch's weights are
+    ``lr`` and is multiplied by ``decay`` at each of these epochs. ``momentum`` and ``nesterov`` are
+    SGD with momentum 0.9. Augmentation is a random flip, a shift by up to ``shift`` pixels into a
+    ``border``, and a turn by up to ``rotation`` degrees. The last epoch's weights are
     kept: choosing the epoch with the best validation accuracy would choose the least defended one.
     """
 
@@ -27,7 +27,7 @@ class Training(BaseModel):
 
     epochs: PositiveInt
     batch_size: Annotated[int, Gt(1)] = 128
-    optimiser: Literal["adamw", "sgd", "nesterov"] = "adamw"
+    optimiser: Literal["adamw", "momentum", "nesterov"] = "adamw"
     lr: PositiveFloat = 0.01
     weight_decay: NonNegativeFloat = 5e-4
     shift: Annotated[int, Gt(-1)] = 2
@@ -83,14 +83,19 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
 
 
 def augment(x: Tensor, training: Training) -> Tensor:
-    """Flips half of the images (N, C, H, W), turns and moves each by its own draw."""
-    n, _, h, w = x.shape
+    """Flips half of the images (N, C, H, W), moves and turns each by its own draw."""
+    n = len(x)
     x = torch.where(torch.rand(n, 1, 1, 1, device=x.device) < 0.5, x.flip(3), x)
+    if training.shift:
+        x = _shifted(x, training)
     if training.rotation:
         x = rotate(x, (2 * torch.rand(n, device=x.device) - 1) * training.rotation)
-    if not (shift := training.shift):
-        return x
-    mode = "reflect" if training.border == "reflect" else "constant"
+    return x
+
+
+def _shifted(x: Tensor, training: Training) -> Tensor:
+    n, _, h, w = x.shape
+    shift, mode = training.shift, "reflect" if training.border == "reflect" else "constant"
     x = pad(x, [shift] * 4, mode=mode).permute(0, 2, 3, 1)
     top, left = torch.randint(2 * shift + 1, (2, n, 1), device=x.device)
     rows = top + torch.arange(h, device=x.device)

@@ -18,6 +18,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from attacks import ATTACKS, Knowledge
 from attacks.base import WhiteBox, finite
 from bench.bounds import lower_bound, optimum, sample
+from bench.errors import BenchError
 from bench.metrics import VERSION, mse, psnr_of, ssim
 from bench.seeds import seed_for
 from bench.store import Store
@@ -145,6 +146,11 @@ def _attack_victim(
     # without a second number for the first attack seed: its draws are those of the victim's seed
     seeds = [config["seed"], *([trial.config["seed"]] if trial.config["seed"] else [])]
     parent = store.need(str(trial.parent))
+    if parent["data_hash"] != split.hash:
+        raise BenchError(
+            "the images are not those that the victim was trained with; they would be dealt "
+            "otherwise: put back what was changed, or start anew with another --out"
+        )
     checkpoint = parent["checkpoint_sha256"]
     victim, z_aux, z_test = _stored_victim(str(trial.parent), checkpoint, store.folder, split)
     attack = ATTACKS[chosen["name"]](**chosen["options"])

@@ -64,9 +64,11 @@ class Split:
         digest, ready = hashlib.sha256(), {}
         for name in ("train", "val", "aux", "test"):
             x, y = parts[name]
-            in_range = x.dtype == torch.uint8 or (len(x) and x.min() >= 0 and x.max() <= 1)
-            if not len(x) or not in_range:
-                raise DatasetError(f"part {name!r} is empty or has pixels outside [0, 1]")
+            in_range = x.dtype == torch.uint8 or not len(x) or (x.min() >= 0 and x.max() <= 1)
+            if not len(x):
+                raise DatasetError(f"part {name!r} is empty: too few images to deal to four parts")
+            if not in_range:
+                raise DatasetError(f"part {name!r} has pixels outside [0, 1]")
             if y.min() < 0 or y.max() >= classes:
                 raise DatasetError(f"part {name!r} has a label outside 0..{classes - 1}")
             digest.update(f"{name}{tuple(x.shape)}".encode())

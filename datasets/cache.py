@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from datasets.base import DatasetError
+
 FORMAT = 1
 """Raised when what is kept changes."""
 
@@ -23,7 +24,7 @@ def folder() -> Path:
     """Where decoded sets are kept: ``SMASHBENCH_CACHE``, else ``~/.cache/smashbench``. All of it
     can be deleted at any time."""
     if named := os.environ.get("SMASHBENCH_CACHE"):
-        return Path(named)
+        return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "smashbench"
 
 
@@ -39,15 +40,20 @@ def decoded(
     What is kept is verified by its SHA-256; a damaged copy is decoded anew, and nothing is kept
     of a ``decode`` that fails. Where the cache cannot be written, every call decodes.
 
+    Raises:
+        DatasetError: a file cannot be read; whatever ``decode`` raises.
+
     Args:
         name: of the data set.
         options: of the decoding, as JSON values.
         files: what ``decode`` reads.
         decode: makes the tensors.
     """
-    facts = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    facts = [_facts(path) for path in files]
     text = json.dumps([FORMAT, name, dict(options), sorted(facts)])
     path = folder() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
+    if (kept := _read(path)) is not None:
+        return kept
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_suffix(".lock"))
@@ -65,6 +71,14 @@ def decoded(
         lock.release()
 
 
+def _facts(path: Path) -> tuple[str, int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read ({error.strerror})") from None
+    return str(path), found.st_size, found.st_mtime_ns
+
+
 def _read(path: Path) -> dict[str, Tensor] | None:
     try:
         with safe_open(path, "pt") as file:
@@ -76,14 +90,10 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 
 def _write(path: Path, tensors: dict[str, Tensor]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    try:
-        save_file(tensors, temporary, {"sha256": _hash(tensors)})
-        os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+    part = path.with_name(f".{path.name}.part")  # one name, and so no rests: we hold the lock
+    save_file(tensors, part, {"sha256": _hash(tensors)})
+    part.chmod(0o644)
+    os.replace(part, path)
 
 
 def _hash(tensors: Mapping[str, Tensor]) -> str:

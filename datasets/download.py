@@ -5,9 +5,12 @@ import os
 import shutil
 from http.client import HTTPException
 from pathlib import Path
+from tarfile import TarError
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+from zipfile import BadZipFile
 
+from filelock import FileLock
 from tqdm import tqdm
 
 from datasets.base import DatasetError
@@ -19,7 +22,11 @@ NOTHING_LEFT = 416
 
 def md5_of(path: Path) -> str:
     """The MD5 sum that publishers of data sets give; it finds accidents, not attacks."""
-    with open(path, "rb") as file:
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read ({error.strerror})") from None
+    with file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
@@ -30,16 +37,24 @@ def download(url: str, path: Path, md5: str) -> None:
     Raises:
         DatasetError: the connection fails (what has come is kept), or what came is another file.
     """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(f".{path.name}.lock"))
+        with lock:  # of several at once, one downloads
+            _download(url, path, md5)
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be written ({error.strerror or error})") from None
+
+
+def _download(url: str, path: Path, md5: str) -> None:
     if path.is_file() and md5_of(path) == md5:
         return
     part = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         complete = _receive(url, part)
-    except (OSError, HTTPException) as error:
-        raise DatasetError(
-            f"{url} could not be downloaded to {part} ({error}); the same command continues"
-        ) from None
+    except (OSError, HTTPException, ValueError) as error:
+        kept = "; what has come is kept, and the same command continues" if part.exists() else ""
+        raise DatasetError(f"{url} could not be downloaded ({error}){kept}") from None
     if not complete:
         raise DatasetError(f"{url}: the connection ended early; the same command continues")
     if md5_of(part) != md5:
@@ -75,20 +90,21 @@ def _receive(url: str, part: Path) -> bool:
 
 def unpack(archive: Path, name: str) -> Path:
     """Unpacks the folder ``name`` of an archive beside it; the folder appears complete or not at
-    all.
+    all. One that is there already becomes ``NAME.old``.
 
     Raises:
         DatasetError: the archive cannot be unpacked or holds no such folder.
     """
     folder = archive.parent / name
-    if folder.is_dir():
-        return folder
     part = archive.parent / f".{name}.part"
     shutil.rmtree(part, ignore_errors=True)
     try:
         shutil.unpack_archive(archive, part, filter=None if archive.suffix == ".zip" else "data")
+        if folder.exists() and (part / name).exists():
+            shutil.rmtree(old := folder.with_name(f"{name}.old"), ignore_errors=True)
+            os.replace(folder, old)
         os.replace(part / name, folder)
-    except (OSError, shutil.ReadError) as error:
+    except (OSError, EOFError, shutil.ReadError, BadZipFile, TarError) as error:
         raise DatasetError(f"{archive} could not be unpacked ({error})") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)

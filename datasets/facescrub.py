@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from annotated_types import Ge
+from annotated_types import Ge, MultipleOf
 
 from datasets.image_folder import ImageFolder
 
@@ -18,6 +18,10 @@ class FaceScrub(ImageFolder):
     how = "put cropped faces there, a folder per person"
 
     def __init__(
-        self, *, folder: str = "facescrub", size: Annotated[int, Ge(16)] = 48, **options: Any
+        self,
+        *,
+        folder: str = "facescrub",
+        size: Annotated[int, Ge(32), MultipleOf(16)] = 48,
+        **options: Any,
     ) -> None:
         super().__init__(folder=folder, size=size, **options)

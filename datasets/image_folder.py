@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, MultipleOf
 from torch import Tensor
 
 from datasets.base import DatasetError, Part
-from datasets.folders import by_folder, read_images
+from datasets.folders import by_folder, read_images, version
 from datasets.split import stratified
 from datasets.stored import Arrays, Stored
 
@@ -36,7 +36,7 @@ class ImageFolder(Stored):
         self,
         *,
         folder: str = "images",
-        size: Annotated[int, Ge(16)] = 64,
+        size: Annotated[int, Ge(32), MultipleOf(16)] = 64,
         per_class: Annotated[int, Ge(0)] = 0,
         seed: Annotated[int, Ge(0)] = 0,
     ) -> None:
@@ -44,7 +44,10 @@ class ImageFolder(Stored):
 
     @property
     def decoding(self) -> Mapping[str, Any]:
-        return {"size": self.size}
+        return {"size": self.size, "version": version()}
+
+    def find(self, root: Path | None) -> Path:
+        return super().find(Path("/") if Path(self.folder).is_absolute() else root)
 
     def places(self, root: Path) -> list[Path]:
         return [root / self.folder]
@@ -66,6 +69,15 @@ class ImageFolder(Stored):
         kept = per_class(self.name, y, self.per_class)
         dealt = stratified(y[kept], SHARES, seed=self.seed)
         parts = {name: Part(x[kept[index]], y[kept[index]]) for name, index in dealt.items()}
+        counts = torch.stack(
+            [part.y.bincount(minlength=int(y.max()) + 1) for part in parts.values()]
+        )
+        if not bool((counts > 0).all()):
+            least = int(counts.sum(0).min())
+            raise DatasetError(
+                f"{self.name}: a class of {least} images is too small: each of the four parts "
+                "needs one of every class, five images are enough"
+            )
         return parts, int(y.max()) + 1
 
     def fetch(self, root: Path) -> None:

@@ -1,15 +1,15 @@
 """Tiny-ImageNet (Stanford CS231n): 200 classes of ImageNet, 64x64."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from annotated_types import Ge
 
 from datasets.base import DatasetError, Part
 from datasets.download import download, unpack
-from datasets.folders import is_image, read_images
+from datasets.folders import is_image, read_images, version
 from datasets.image_folder import per_class
 from datasets.official import SHARES
 from datasets.split import stratified
@@ -57,6 +57,10 @@ class TinyImageNet(Stored):
             "y_test": torch.tensor(list(test.values())),
         }
 
+    @property
+    def decoding(self) -> Mapping[str, Any]:
+        return {"version": version()}
+
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
         x, y = arrays["x"], arrays["y"]
         kept = per_class(self.name, y, self.per_class)
@@ -69,7 +73,10 @@ class TinyImageNet(Stored):
         unpack(root / "tiny-imagenet-200.zip", "tiny-imagenet-200")
 
     def _classes(self, folder: Path) -> list[str]:
-        return sorted(self._text(folder / "wnids.txt").split())
+        names = self._text(folder / "wnids.txt").split()
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise DatasetError(f"{folder / 'wnids.txt'} should list two or more classes, each once")
+        return sorted(names)
 
     def _train(self, folder: Path) -> list[list[Path]]:
         """The training images, class by class."""
@@ -88,13 +95,19 @@ class TinyImageNet(Stored):
         labels = {name: number for number, name in enumerate(self._classes(folder))}
         file, found = folder / "val" / "val_annotations.txt", {}
         for number, line in enumerate(self._text(file).splitlines(), 1):
+            if not line.strip():
+                continue
             image, label = (*line.split("\t"), "", "")[:2]
             if label not in labels:
                 raise DatasetError(f"{file}, line {number}: {label!r} is no class of wnids.txt")
             path = folder / "val" / "images" / image
+            if path in found:
+                raise DatasetError(f"{file}, line {number}: {image} is listed again")
             if not path.is_file():
                 raise self.missing(path)
             found[path] = labels[label]
+        if not found:
+            raise DatasetError(f"{file} lists no image")
         return found
 
     def _text(self, path: Path) -> str:

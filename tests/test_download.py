@@ -4,6 +4,7 @@ import hashlib
 import re
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_download_appears_whole_and_once(url, tmp_path):
     assert path.read_bytes() == CONTENT
     download(f"{url}/x", path, MD5)
     assert Server.asked == [None]
-    assert [p.name for p in path.parent.iterdir()] == ["file"]
+    assert [p.name for p in path.parent.iterdir() if p.suffix != ".lock"] == ["file"]
 
 
 @pytest.mark.parametrize("ranges", [True, False])
@@ -83,12 +84,21 @@ def test_a_part_that_is_complete_is_taken(url, tmp_path):
 def test_another_file_is_refused_and_deleted(url, tmp_path):
     with pytest.raises(DatasetError, match="another file than expected"):
         download(f"{url}/x", tmp_path / "file", "0" * 32)
-    assert not list(tmp_path.iterdir())
+    assert not [p for p in tmp_path.iterdir() if p.suffix != ".lock"]
 
 
 def test_no_server_is_one_message(tmp_path):
-    with pytest.raises(DatasetError, match="could not be downloaded"):
+    with pytest.raises(DatasetError, match="could not be downloaded") as caught:
         download("http://127.0.0.1:9/x", tmp_path / "file", MD5)
+    assert "continues" not in str(caught.value)  # nothing has come
+
+
+def test_two_downloads_at_once_share_the_work(url, tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda _: download(f"{url}/x", tmp_path / "file", MD5), range(2)):
+            pass
+    assert Server.asked == [None]
+    assert (tmp_path / "file").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("kind", ["gztar", "zip"])
@@ -97,15 +107,18 @@ def test_an_archive_is_unpacked_whole(tmp_path, kind):
     (tmp_path / "source" / "name" / "file").write_text("x")
     archive = shutil.make_archive(str(tmp_path / "a"), kind, tmp_path / "source")
     (tmp_path / ".name.part").mkdir()  # of an interrupted unpacking
+    (tmp_path / "name").mkdir()  # damaged, or it would not be fetched again
+    (tmp_path / "name" / "file").write_text("y")
     folder = unpack(tmp_path / archive, "name")
     assert (folder / "file").read_text() == "x"
+    assert (tmp_path / "name.old" / "file").read_text() == "y"
     assert not (tmp_path / ".name.part").exists()
     with pytest.raises(DatasetError, match="could not be unpacked"):
         unpack(tmp_path / archive, "other")
     assert not (tmp_path / "other").exists()
 
 
-def test_fetched_cifar10_is_loaded(url, sets, tmp_path, monkeypatch):
+def test_fetched_cifar10_is_loaded_and_repaired(url, sets, tmp_path, monkeypatch, here):
     import torchvision.datasets
 
     archive = shutil.make_archive(str(tmp_path / "served"), "gztar", sets / "CIFAR10")
@@ -113,8 +126,16 @@ def test_fetched_cifar10_is_loaded(url, sets, tmp_path, monkeypatch):
     monkeypatch.setattr(Server, "folder", tmp_path)
     monkeypatch.setattr(source, "url", f"{url}/served.tar.gz")
     monkeypatch.setattr(source, "tgz_md5", downloads.md5_of(tmp_path / archive))
-    Cifar10().fetch(tmp_path / "data")
-    assert Cifar10().load(tmp_path / "data").hash == Cifar10().load(sets).hash
+    data = tmp_path / "data"
+    assert here("fetch", "cifar10", "--data", data).returncode == 0
+    assert Cifar10().load(data).hash == Cifar10().load(sets).hash
+    batch = data / "CIFAR10" / source.base_folder / "data_batch_2"
+    batch.write_bytes(b"")
+    assert here("fetch", "cifar10", "--data", data).stdout == f"cifar10 is in {data}\n"
+    assert Cifar10().load(data).hash == Cifar10().load(sets).hash
+    Server.asked.clear()
+    assert here("fetch", "cifar10", "--data", data).returncode == 0
+    assert not Server.asked
 
 
 def test_fetched_fashion_mnist_is_loaded(url, sets, tmp_path, monkeypatch):

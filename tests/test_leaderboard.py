@@ -7,6 +7,7 @@ from safetensors.torch import save
 
 from bench import leaderboard, matched, strength, tables
 from bench.board import METRICS, Board, Row
+from bench.errors import BenchError
 from bench.stats import Estimate
 from bench.store import Store
 from bench.trials import Suite, Trial, key_of
@@ -34,6 +35,7 @@ def world(
         record = {
             "key": victim.key,
             "status": "ok",
+            "data_hash": "d",
             "config": config,
             "metrics": {"accuracy": accuracy, "chance": 0.1},
             "floors": FLOORS,
@@ -58,6 +60,7 @@ def world(
             record = {"key": trial.key, "status": "ok", "config": config, "parent": victim.key}
             fvu = error / FLOORS["mean_image"]["mse"]
             record |= {
+                "data_hash": facts.get("data_hash", "d"),
                 "kind": KINDS[name],
                 "converged": converged,
                 "flags": ["attack_failed"] if fvu > 0.95 else [],
@@ -223,3 +226,8 @@ def test_costs_add_up(tmp_path):
 def test_a_suite_of_repeats_alone_says_so(tmp_path):
     board = world(tmp_path, {"averaging": (0.01, 0.5)})
     assert "no attack on one release" in tables.as_text(board)
+
+
+def test_records_of_different_images_are_no_board(tmp_path):
+    with pytest.raises(BenchError, match=r"made from different images \(d, e\)"):
+        world(tmp_path, {"decoder": (0.01, 0.5)}, data_hash="e")

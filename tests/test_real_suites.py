@@ -1,6 +1,7 @@
 """The suites on stored images run, on small copies of them and for a step or two."""
 
 import json
+import shutil
 
 import pytest
 
@@ -23,3 +24,16 @@ def test_a_suite_runs_on_images_of_its_size(name, model, shape, sets, here, tmp_
     c, h, w = map(int, shape.split("x"))
     assert victim["payload"] == c * h * w
     assert (tmp_path / "gallery.png").exists()
+
+
+def test_images_that_change_between_a_victim_and_its_attacks_are_refused(sets, here, tmp_path):
+    """The split would be dealt anew, and what the victim was trained on might be the attacker's."""
+    images = shutil.copytree(sets / "images", tmp_path / "data" / "images")
+    settings = ["dataset={use='image_folder',size=32}", f"attacks={BRIEF}", "defenses={none={}}"]
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    run = ["run", "smoke", *overrides, "--data", tmp_path / "data", "--out", tmp_path / "out"]
+    assert here(*run, "--limit", 1, "--workers", 1).returncode == 0
+    shutil.copy(images / "person_1" / "3.pgm", images / "person_1" / "99.pgm")
+    done = here(*run, "--workers", 1)
+    assert done.returncode != 0
+    assert "the images are not those that the victim was trained with" in done.stdout + done.stderr

@@ -12,7 +12,7 @@ from datasets import DATASETS, DatasetError
 from datasets import cache as kept
 from datasets.cifar10 import Cifar10
 from datasets.facescrub import FaceScrub
-from datasets.folders import read_images
+from datasets.folders import by_folder, read_images
 from datasets.image_folder import ImageFolder
 from datasets.tiny_imagenet import TinyImageNet
 from tests.sets import pixels
@@ -94,10 +94,12 @@ def test_tiny_imagenet_reads_grey_images_and_the_flat_validation_folder(sets):
 
 def test_a_folder_per_class_at_any_depth(sets, tmp_path):
     for number in range(2):
-        shutil.copytree(sets / "images", tmp_path / "deep" / f"half_{number}")
+        half = shutil.copytree(sets / "images", tmp_path / "deep" / f"half_{number}")
+        for person in list(half.iterdir()):
+            person.rename(half / f"{number}_{person.name}")
     split = ImageFolder(folder="deep", size=32).load(tmp_path)
     assert (split.classes, split.shape) == (10, (3, 32, 32))
-    assert ImageFolder(folder=str(tmp_path / "deep"), size=32).load(None or tmp_path).hash
+    assert ImageFolder(folder=str(tmp_path / "deep"), size=32).load(None).hash
     counts = [part.y.bincount().tolist() for part in (split.train, split.val, split.test)]
     assert counts == [[10] * 10, [2] * 10, [4] * 10]
 
@@ -114,6 +116,31 @@ def test_images_are_scaled_to_their_short_side_and_cut_in_the_middle(tmp_path):
     Image.fromarray(same).save(tmp_path / "same.png")
     (image,) = read_images([tmp_path / "same.png"], 20, "test")
     assert torch.equal(image, torch.from_numpy(same).permute(2, 0, 1))
+
+
+def test_images_of_every_kind(tmp_path):
+    """Transparent, by palette, turned by their camera; 16 bits would come out white."""
+    colour = np.zeros((20, 20, 4), np.uint8)
+    colour[:10] = (250, 0, 0, 255)
+    Image.fromarray(colour).save(tmp_path / "alpha.png")
+    Image.fromarray(colour[..., :3]).quantize(4).save(tmp_path / "palette.png")
+    turned = Image.Exif()
+    turned[0x0112] = 3  # upside down
+    Image.fromarray(colour[..., :3]).save(tmp_path / "exif.png", exif=turned)
+    names = ["alpha.png", "palette.png", "exif.png"]
+    alpha, palette, exif = read_images([tmp_path / name for name in names], 20, "test")
+    assert alpha[0, :10].min() == palette[0, :10].min() == exif[0, 10:].min() == 250
+    Image.fromarray(np.full((20, 20), 9, np.uint16)).save(tmp_path / "deep.png")
+    with pytest.raises(DatasetError, match=r"deep.png is not a readable image \(more than 8 bits"):
+        read_images([tmp_path / "deep.png"], 20, "test")
+
+
+def test_links_may_lead_in_circles(sets, tmp_path):
+    (tmp_path / "images").symlink_to(sets / "images")
+    assert len(by_folder(tmp_path / "images")) == 5
+    own = Path(shutil.copytree(sets / "images", tmp_path / "own"))
+    (own / "person_1" / "back").symlink_to(own)
+    assert len(by_folder(own)) == 5
 
 
 @pytest.mark.parametrize("name", [n for n, c in DATASETS.items() if c.needs_data])
@@ -217,6 +244,39 @@ def empty_person(root: Path) -> Path:
     return root / "facescrub" / "nobody"
 
 
+def stray_face(root: Path) -> Path:
+    shutil.copy(root / "facescrub" / "person_2" / "4.pgm", root / "facescrub" / "preview.pgm")
+    return root / "facescrub" / "preview.pgm"
+
+
+def twin_person(root: Path) -> Path:
+    (root / "facescrub" / "val").mkdir()
+    shutil.copytree(root / "facescrub" / "person_1", root / "facescrub" / "val" / "person_1")
+    return root / "facescrub"
+
+
+def lonely_person(root: Path) -> None:
+    for path in list((root / "facescrub" / "person_1").iterdir())[1:]:
+        path.unlink()
+
+
+def lost_face(root: Path) -> Path:
+    (root / "facescrub" / "person_1" / "x.png").symlink_to("/nowhere")
+    return root / "facescrub" / "person_1" / "x.png"
+
+
+def twice_listed(root: Path) -> Path:
+    path = root / TINY / "wnids.txt"
+    path.write_text(path.read_text() + "n02\n")
+    return path
+
+
+def twice_labelled(root: Path) -> Path:
+    path = root / TINY / "val" / "val_annotations.txt"
+    path.write_text(path.read_text() + "\nval_0.JPEG\tn01\t0\t0\t63\t63\n")
+    return path
+
+
 def empty_face(root: Path) -> Path:
     (root / "facescrub" / "person_2" / "4.pgm").write_bytes(b"")
     return root / "facescrub" / "person_2" / "4.pgm"
@@ -238,6 +298,11 @@ def empty_face(root: Path) -> Path:
         ("tiny_imagenet", lose_list, "is missing"),
         ("facescrub", empty_person, "holds no image"),
         ("facescrub", empty_face, "not a readable image"),
+        ("facescrub", stray_face, "in no folder of a class"),
+        ("facescrub", twin_person, "person_1 and val/person_1 have one name"),
+        ("facescrub", lost_face, "cannot be read"),
+        ("tiny_imagenet", twice_listed, "each once"),
+        ("tiny_imagenet", twice_labelled, "val_0.JPEG is listed again"),
     ],
 )
 def test_what_is_broken_is_named_and_nothing_is_kept(name, break_it, words, mine, tmp_path):
@@ -259,6 +324,9 @@ def test_too_few_images_and_classes_are_refused(mine):
     assert len(TinyImageNet(per_class=20).load(mine).aux.y) == 20
     with pytest.raises(DatasetError, match="class of 40 images, 60 of each were asked for"):
         TinyImageNet(per_class=60).load(mine)
+    lonely_person(mine)
+    with pytest.raises(DatasetError, match="class of 1 images is too small"):
+        FaceScrub().load(mine)
     for person in range(1, 5):
         shutil.rmtree(mine / "images" / f"person_{person}")
     with pytest.raises(DatasetError, match="one class"):
