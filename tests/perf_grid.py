@@ -98,9 +98,10 @@ def records(total: int = 100_000, seeds: int = 5, attacks: int = 19, sweep: int 
         for size in (total // 100, total // 10, total):
             place = Path(folder) / "many"
             _synthesize(real, place, size, seeds, attacks, sweep)
-            for command in ("status", "report"):
+            for command in ("status", "report", "pack", "status", "report"):
+                packed = ", packed" if (place / Store.PACK).exists() else ""
                 seconds, gigabytes = _measured(command, place)
-                lines.append(f"| {size:,} | {command} | {seconds:.1f} | {gigabytes:.2f} |")
+                lines.append(f"| {size:,} | {command}{packed} | {seconds:.1f} | {gigabytes:.2f} |")
             subprocess.run(["rm", "-r", place], check=True)
     return lines
 
@@ -153,10 +154,14 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
 
 
 def _measured(command: str, place: Path) -> tuple[float, float]:
-    """Seconds and peak memory (GB) of a command."""
+    """Seconds and peak memory (GB) of a command and, as if all peaked at once, its processes."""
     script = (
-        "import atexit, runpy, sys\n"
-        "atexit.register(lambda: sys.stderr.write(open('/proc/self/status').read()))\n"
+        "import atexit, os, resource, runpy, sys\n"
+        "def peak():\n"
+        "    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+        "    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "    sys.stderr.write(f'peak {own + os.cpu_count() * child}')\n"
+        "atexit.register(peak)\n"
         f"sys.argv = ['bench', {command!r}, {str(place)!r}]\n"
         "runpy.run_module('bench', run_name='__main__')\n"
     )
@@ -165,5 +170,4 @@ def _measured(command: str, place: Path) -> tuple[float, float]:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     seconds = time.perf_counter() - started
-    peak = next(line for line in done.stderr.splitlines() if line.startswith("VmHWM:"))
-    return seconds, int(peak.split()[1]) / 1e6
+    return seconds, int(done.stderr.split()[-1]) / 1e6
