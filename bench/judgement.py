@@ -52,7 +52,7 @@ def against_noise(board: Board) -> dict[Place, dict[str, Estimate | None]]:
                 _estimate(differences[0][0], row) if differences else None
             )
         values["fvu_over_noise"] = None
-        if others and row not in plain:
+        if others and row.component != "noise":
             frontier = _points(others, "accuracy"), _points(others, "fvu")
             there = privacy_at(*frontier, _points([row], "accuracy")[0])
             values["fvu_over_noise"] = _estimate(_points([row], "fvu")[0] - there, row)

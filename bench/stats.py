@@ -81,11 +81,12 @@ def resample(values: np.ndarray) -> np.ndarray:
     tables = values.mean(2) if values.shape[1] > 1 else values[:, 0]
     k, seeds, images = tables.shape
     of_seeds, of_images = _weights(seeds, images)
-    flat = tables.reshape(k * seeds, images).T
-    varied, alone, last = np.split(of_images, [RESAMPLES, RESAMPLES + PARTS])
-    unvaried = np.broadcast_to(flat.mean(0), (len(alone), k * seeds))
-    means = np.concatenate([varied @ flat, unvaried, last @ flat]).reshape(DRAWS, k, seeds)
-    draws: np.ndarray = np.einsum("bs,bks->kb", of_seeds, means)
+    by_image = tables.transpose(2, 1, 0).reshape(images, seeds * k)
+    draws = np.empty((k, DRAWS))
+    for start in range(0, DRAWS, PARTS):  # in blocks that stay in the processor's cache
+        block = slice(start, start + PARTS)
+        means = (of_images[block] @ by_image).reshape(PARTS, seeds, k)
+        draws[:, block] = (of_seeds[block, None] @ means)[:, 0].T
     return draws
 
 

@@ -148,6 +148,7 @@ def test_every_level_of_knowledge_through_the_command_line(copy, here):
         assert (copy / name).is_file()
 
 
+@pytest.mark.slow
 def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path, here):
     small = ("--set", "dataset={use='gaussian',components=1,aux=2000,test=500,train=200}")
     only = ("--set", "defenses={noise={strengths=[0.02,0.05]}}", "--set", "attacks={ridge={}}")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from bench import leaderboard, tables
 from bench.saved import read_suite
 from bench.store import Store
 from bench.trials import Suite, Trial, key_of
@@ -55,6 +56,13 @@ def board(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
         return {(row["defense"], row["strength"]): row for row in csv.DictReader(file)}
 
 
+def merge_into(out: Path, *folders: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """The leaderboard of several folders, without the pictures of a whole report."""
+    merged, _ = leaderboard.read(folders)
+    tables.write_csv(tables.leaderboard(merged), out / "leaderboard.csv")
+    return board(out)
+
+
 def test_what_both_have_counts_once(run, tmp_path, here):
     theirs = submission(run, tmp_path / "theirs")
     done = here("report", run, theirs, "--out", tmp_path / "both")
@@ -63,49 +71,44 @@ def test_what_both_have_counts_once(run, tmp_path, here):
     assert (tmp_path / "both" / "leaderboard.csv").read_text() == ours
 
 
-def test_a_submission_gets_its_rows(run, tmp_path, here):
+def test_a_submission_gets_its_rows(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", label="mine", mse=2)
-    done = here("report", run, theirs, "--out", tmp_path / "both")
-    assert done.returncode == 0, done.stderr
-    rows = board(tmp_path / "both")
+    rows = merge_into(tmp_path / "both", run, theirs)
     assert len(rows) == 8
     ours, mine = rows[DEFENSE, "0.1"], rows["mine", "0.1"]
     assert float(mine["worst_mse"]) == pytest.approx(2 * float(ours["worst_mse"]), rel=1e-4)
     assert mine["accuracy"] == ours["accuracy"]
 
 
-def test_one_name_for_two_things_is_told_apart(run, tmp_path, here):
+def test_one_name_for_two_things_is_told_apart(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", training={"epochs": 99})
-    here("report", run, theirs, "--out", tmp_path / "both")
-    rows = board(tmp_path / "both")
+    rows = merge_into(tmp_path / "both", run, theirs)
     assert (DEFENSE, "0.1") in rows
     assert (f"{DEFENSE} (theirs)", "0.1") in rows
     assert rows[DEFENSE, "0.1"]["seeds"] == "1"
 
 
-def test_one_name_for_two_attacks_is_told_apart(run, tmp_path, here):
+def test_one_name_for_two_attacks_is_told_apart(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", attack={"gmm": {"rank": 5}}, mse=3)
-    here("report", run, theirs, "--out", tmp_path / "both")
-    ours, both = board(run)[DEFENSE, "0.1"], board(tmp_path / "both")[DEFENSE, "0.1"]
+    both = merge_into(tmp_path / "both", run, theirs)[DEFENSE, "0.1"]
+    ours = board(run)[DEFENSE, "0.1"]
     assert both["gmm_mse"] == ours["gmm_mse"]
     assert float(both["gmm (theirs)_mse"]) == pytest.approx(3 * float(ours["gmm_mse"]), rel=1e-4)
 
 
-def test_a_success_anywhere_beats_a_failure(run, copy, tmp_path, here):
+def test_a_success_anywhere_beats_a_failure(run, copy, tmp_path):
     store = Store(copy)
     lost = next(t for t in read_suite(copy).attacks if "gmm on kmeans" in t.label)
     store.write({**store.need(lost.key), "status": "failed", "error": "x"})
-    here("report", copy, run, "--out", tmp_path / "both")
-    assert board(tmp_path / "both") == board(run)
+    assert merge_into(tmp_path / "both", copy, run) == board(run)
 
 
-def test_a_row_with_fewer_attacks_says_so(run, tmp_path, here):
+def test_a_row_with_fewer_attacks_says_so(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", label="mine")
     content = json.loads((theirs / "suite.json").read_text())
     content["attacks"] = [a for a in content["attacks"] if a["label"] != "decoder"]
     (theirs / "suite.json").write_text(json.dumps(content))
-    here("report", run, theirs, "--out", tmp_path / "both")
-    rows = board(tmp_path / "both")
+    rows = merge_into(tmp_path / "both", run, theirs)
     assert "fewer_attacks" in rows["mine", "0.1"]["flags"]
     assert "fewer_attacks" not in rows[DEFENSE, "0.1"]["flags"]
 

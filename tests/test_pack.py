@@ -37,6 +37,7 @@ def test_any_reader_of_safetensors_reads_it(packed, run):
     assert not files
 
 
+@pytest.mark.slow
 def test_a_packed_run_is_done_and_a_new_record_counts(packed, here):
     assert "0 to run" in here("run", "smoke", "--out", packed, "--dry-run").stdout
     store, suite = Store(packed), read_suite(packed)
@@ -70,12 +71,8 @@ def test_a_packed_folder_stands_beside_another(packed, run, here, tmp_path):
         assert (tmp_path / "out" / name).read_bytes() == (run / name).read_bytes()
 
 
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    "damage", ["inside", *(pytest.param(name, marks=SLOW) for name in ("cut", "head"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["cut", "head", "inside"])
 def test_a_damaged_pack_is_named_and_its_trials_are_done_again(packed, run, here, damage):
     path = packed / "packed.safetensors"
     content = bytearray(path.read_bytes())

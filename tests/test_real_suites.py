@@ -8,6 +8,7 @@ import pytest
 BRIEF = "{mean={},decoder={width=8,blocks=1,max_steps=5}}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model", "shape"),
     [("tiny_imagenet", "resnet20", "8x16x16"), ("facescrub", "vgg11_cut2", "8x24x24")],

@@ -99,14 +99,15 @@ def log(folder: Path, key: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
+@pytest.mark.slow
 def test_a_trial_that_hangs_ends_at_its_time_limit(copy, here):
     endless = "attacks={decoder={width=16,blocks=1,max_steps=10000000}}"
-    one = ("--set", "defenses={none={}}", "--set", endless, "--time-limit", 0.1)
+    one = ("--set", "defenses={none={}}", "--set", endless, "--time-limit", 0.2)
     done = here("run", "smoke", "--out", copy, *one)
     assert done.returncode == 1, done.stderr
     (failed,) = [record for record in records(copy).values() if record["status"] == "failed"]
     *trace, reason = failed["error"].splitlines()
-    assert reason == "stopped at its time limit of 0:00:06 (hours:minutes:seconds)"
+    assert reason == "stopped at its time limit of 0:00:12 (hours:minutes:seconds)"
     assert any("attacks/decoder.py" in line for line in trace)  # where it hung
     again = here("rerun", copy, "--failed", "--time-limit", 0.05)
     assert again.returncode == 1
@@ -139,6 +140,7 @@ def test_an_interruption_ends_everything_and_says_how_to_continue(copy):
     assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
 
 
+@pytest.mark.slow
 def test_damaged_files_are_named_set_aside_and_redone(copy, run, here):
     """A record cut short, one with another number in it, one under another's name, scores with a
     flipped bit, a checkpoint cut short that an attack still needs."""
