@@ -220,7 +220,8 @@ def main() -> None:
         "is what the second worker brings.\n",
         *perf_grid.grid(),
         "\n## Many records\n\nSynthetic: five seeds, 19 attacks, 100 test images; the whole "
-        "command, with its start and its figures, and its peak memory.\n",
+        "command, with its start and its figures, and the peak memory of "
+        "all its processes (what they share counts in each).\n",
         *perf_grid.records(),
     ]
     write_whole(OUTPUT, ("\n".join(text) + "\n").encode())

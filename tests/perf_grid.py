@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -154,20 +156,25 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
 
 
 def _measured(command: str, place: Path) -> tuple[float, float]:
-    """Seconds and peak memory (GB) of a command and, as if all peaked at once, its processes."""
-    script = (
-        "import atexit, os, resource, runpy, sys\n"
-        "def peak():\n"
-        "    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
-        "    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "    sys.stderr.write(f'peak {own + os.cpu_count() * child}')\n"
-        "atexit.register(peak)\n"
-        f"sys.argv = ['bench', {command!r}, {str(place)!r}]\n"
-        "runpy.run_module('bench', run_name='__main__')\n"
+    """Seconds of a command, and the peak memory (GB) of its processes, seen every tenth of one."""
+    started, peak = time.perf_counter(), 0
+    arguments = [sys.executable, "-m", "bench", command, str(place)]
+    process = subprocess.Popen(
+        arguments, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True
     )
-    started = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    seconds = time.perf_counter() - started
-    return seconds, int(done.stderr.split()[-1]) / 1e6
+    while process.poll() is None:
+        peak = max(peak, _resident(process.pid))
+        time.sleep(0.1)
+    assert process.returncode == 0
+    return time.perf_counter() - started, peak / 1e9
+
+
+def _resident(session: int) -> int:
+    """Bytes in memory of all processes of a session."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                total += int(fields[21]) * resource.getpagesize()
+    return total
