@@ -10,8 +10,7 @@ from torch import Tensor
 
 from datasets.base import DatasetError, Part
 from datasets.folders import by_folder, read_images, version
-from datasets.split import stratified
-from datasets.stored import Arrays, Stored
+from datasets.stored import Arrays, Stored, dealt
 
 SHARES = {"train": 0.50, "val": 0.10, "aux": 0.20, "test": 0.20}
 
@@ -67,8 +66,7 @@ class ImageFolder(Stored):
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
         x, y = arrays["x"], arrays["y"]
         kept = per_class(self.name, y, self.per_class)
-        dealt = stratified(y[kept], SHARES, seed=self.seed)
-        parts = {name: Part(x[kept[index]], y[kept[index]]) for name, index in dealt.items()}
+        parts = dealt(x[kept], y[kept], SHARES, self.seed)
         counts = torch.stack(
             [part.y.bincount(minlength=int(y.max()) + 1) for part in parts.values()]
         )

@@ -9,8 +9,7 @@ from annotated_types import Ge
 
 from datasets.base import DatasetError, Part
 from datasets.download import md5_of
-from datasets.split import stratified
-from datasets.stored import Arrays, Stored
+from datasets.stored import Arrays, Stored, dealt
 
 SHARES = {"train": 0.70, "val": 0.05, "aux": 0.25}
 
@@ -62,8 +61,7 @@ class Official(Stored):
 
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
         x, y = self._first(arrays, "", self.n)
-        dealt = stratified(y, SHARES, seed=self.seed)
-        parts = {name: Part(x[index], y[index]) for name, index in dealt.items()}
+        parts = dealt(x, y, SHARES, self.seed)
         return parts | {"test": self._first(arrays, "_test", self.n_test)}, self.classes
 
     def _first(self, arrays: Arrays, suffix: str, n: int) -> Part:

@@ -9,10 +9,17 @@ from torch import Tensor
 
 from datasets.base import Dataset, DatasetError, Part, Split
 from datasets.cache import decoded
+from datasets.split import stratified
 
 Arrays = dict[str, Tensor]
 """Decoded images: ``x`` (N, C, H, W) uint8 with labels ``y`` (N,) int64, and where the set has a
 test set of its own, ``x_test`` and ``y_test``."""
+
+
+def dealt(x: Tensor, y: Tensor, shares: Mapping[str, float], seed: int) -> dict[str, Part]:
+    """Images and labels dealt to named parts, in each class by the same shares."""
+    parts = stratified(y, shares, seed=seed)
+    return {name: Part(x[index], y[index]) for name, index in parts.items()}
 
 
 class Stored(Dataset):

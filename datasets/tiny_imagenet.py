@@ -12,8 +12,7 @@ from datasets.download import download, unpack
 from datasets.folders import is_image, read_images, version
 from datasets.image_folder import per_class
 from datasets.official import SHARES
-from datasets.split import stratified
-from datasets.stored import Arrays, Stored
+from datasets.stored import Arrays, Stored, dealt
 
 URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 MD5 = "90528d7ca1a48142e341f4ef8d21d0de"
@@ -64,8 +63,7 @@ class TinyImageNet(Stored):
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
         x, y = arrays["x"], arrays["y"]
         kept = per_class(self.name, y, self.per_class)
-        dealt = stratified(y[kept], SHARES, seed=self.seed)
-        parts = {name: Part(x[kept[index]], y[kept[index]]) for name, index in dealt.items()}
+        parts = dealt(x[kept], y[kept], SHARES, self.seed)
         return parts | {"test": Part(arrays["x_test"], arrays["y_test"])}, int(y.max()) + 1
 
     def fetch(self, root: Path) -> None:

@@ -42,6 +42,13 @@ def sets(tmp_path_factory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def mine(sets, tmp_path, monkeypatch) -> Path:
+    """Copies to damage, and an empty cache."""
+    monkeypatch.setenv("SMASHBENCH_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(sets, tmp_path / "sets"))
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     folder = os.environ.get("SMASHBENCH_DATA")

@@ -9,6 +9,8 @@ import numpy as np
 import torchvision.datasets
 from PIL import Image
 
+CIFAR = Path("CIFAR10/cifar-10-batches-py")
+TINY = Path("tiny-imagenet-200")
 WORDS = ("n02", "n01", "n03", "n04")
 
 
@@ -93,3 +95,13 @@ def faces(folder: Path) -> None:
         for image in range(20):
             content = Image.fromarray(pixels(112, 92, seed=100 * person + image))
             content.save(place / f"{image}.pgm")
+
+
+def cached(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "cache").glob("*.safetensors"))
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
