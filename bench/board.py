@@ -1,6 +1,6 @@
 """The rows of a leaderboard, and what they are compared with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from bench.flags import QUALIFIERS
 from bench.stats import Estimate
 from bench.store import Record
-from bench.trials import Suite
+from bench.trials import Suite, canonical
 
 METRICS = ("mse", "ssim", "psnr", "fvu")
 LAST = ("class_variance", "capacity_nats", "surrogate", "active_gates", "effective_samples")
@@ -52,7 +52,7 @@ class Row:
     chance: float = 0.0
     """Accuracy of the most frequent class."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)
-    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case by metric, paired
+    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case's MSE and FVU, paired
     between the rows of a board."""
     freedom: tuple[int, int] = (0, 0)
     """Degrees of freedom of seeds and of images."""
@@ -98,6 +98,16 @@ class Board:
     rows: list[Row]
     floors: dict[str, dict[str, float]]
     """Predictor to MSE and SSIM; empty as long as no victim has finished."""
+
+    def drawn(self) -> "Board":
+        """What pictures need of it: without draws and lines, and with a victim for each data set
+        and model instead of all trials."""
+        kinds = {
+            canonical({name: victim.config[name] for name in ("dataset", "model")}): victim
+            for victim in self.suite.victims
+        }
+        suite = self.suite._replace(victims=tuple(kinds.values()), attacks=())
+        return Board(suite, [replace(row, draws={}, lines={}) for row in self.rows], self.floors)
 
     @property
     def complete(self) -> list[Row]:

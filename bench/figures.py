@@ -1,7 +1,7 @@
 """The pictures of a run: privacy-utility curves and reconstructions."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bench.board import Board, Row
 from bench.files import write_whole
@@ -33,6 +34,8 @@ STYLE: Any = {
 READABLE = 200
 """Most rows of which a picture can show every one: more have no strengths beside their points, and
 no pictures of every attack, every course of training and every reconstruction."""
+LONGEST = 24
+"""Most lines in a column of a legend."""
 WORDS = {
     "mse": "MSE (higher is more private)",
     "fvu": "FVU (higher is more private)",
@@ -51,12 +54,14 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
     """Accuracy against the worst case of ``metric`` (mse, fvu, ssim, psnr): a curve per defense
     over its strengths, 95 % intervals, floors as lines; ``tradeoff_METRIC.png`` and ``.svg``."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.subplots()
         names = list(dict.fromkeys(row.defense for row in board.rows))
+        figure = Figure(figsize=(8 + 1.5 * (len(names) // LONGEST), 5), layout="constrained")
+        axes = figure.subplots()
+        colours = {name: line_style(number)["color"] for number, name in enumerate(names)}
+        _intervals(axes, board, metric, colours)
         for number, name in enumerate(names):
             rows = [row for row in board.complete if row.defense == name]
-            _curve(axes, name, number, rows, metric, len(board.complete) <= READABLE)
+            _curve(axes, number, rows, metric, len(board.complete) <= READABLE)
         _floor_lines(axes, board, metric)
         _published(axes, board, metric)
         axes.set_xlabel("test accuracy")
@@ -66,9 +71,14 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         _private_upwards(axes, metric)
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
-        if any(row.doubts for row in board.complete):
-            axes.plot([], [], "o", color="black", markerfacecolor="white", label="hollow: flagged")
-        figure.legend(loc="outside right upper", title="defense, strength", alignment="left")
+        handles = _symbols(board, metric)
+        figure.legend(
+            handles=handles,
+            loc="outside right upper",
+            title="defense, strength",
+            alignment="left",
+            ncols=-(-len(handles) // LONGEST),
+        )
         return save(figure, folder / f"tradeoff_{metric}")
 
 
@@ -99,30 +109,30 @@ def _padded(ends: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _curve(
-    axes: Axes, name: str, number: int, rows: list[Row], metric: str, labelled: bool
-) -> None:
+def _intervals(axes: Axes, board: Board, metric: str, colours: Mapping[str, str]) -> None:
+    """Bars for the intervals of all points: two artists, for there may be a thousand points."""
+    rows = board.complete
+    x = np.reshape([row.accuracy for row in rows if row.accuracy], (-1, 3)).T
+    y = np.reshape([row.worst(metric) for row in rows if row.accuracy], (-1, 3)).T
+    style: Any = {
+        "colors": [(*mpl.colors.to_rgb(colours[row.defense]), 0.45) for row in rows],
+        "linewidth": 0.7,
+    }
+    axes.hlines(y[0], x[1], x[2], **style)
+    axes.vlines(x[0], y[1], y[2], **style)
+
+
+def _curve(axes: Axes, number: int, rows: list[Row], metric: str, labelled: bool) -> None:
     rows = [row for row in rows if row.accuracy]
-    if not rows:
-        return
-    x = np.array([row.accuracy for row in rows]).T
-    y = np.array([row.worst(metric) for row in rows]).T
-    style = line_style(number)
-    axes.errorbar(
-        x[0],
-        y[0],
-        xerr=np.abs(x[1:] - x[0]),
-        yerr=np.abs(y[1:] - y[0]),
-        label=name,
-        **style,
-        markersize=9 if len(rows) == 1 else 6,
-        elinewidth=0.7,
-        ecolor=(*mpl.colors.to_rgb(style["color"]), 0.45),
-    )
+    x = np.array([row.accuracy.mean for row in rows if row.accuracy])
+    y = np.array([row.worst(metric).mean for row in rows])
+    style = line_style(number) | {"markersize": 9 if len(rows) == 1 else 6}
+    axes.plot(x, y, **style)
     doubtful = [bool(row.doubts) for row in rows]
-    hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
-    axes.plot(x[0][doubtful], y[0][doubtful], **hollow, markersize=9 if len(rows) == 1 else 6)
-    for row, accuracy, worst in zip(rows, x[0], y[0], strict=True):
+    if any(doubtful):
+        hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
+        axes.plot(x[doubtful], y[doubtful], **hollow)
+    for row, accuracy, worst in zip(rows, x, y, strict=True):
         if labelled and row.strength is not None:
             axes.annotate(
                 f"{row.strength:g}",
@@ -135,14 +145,27 @@ def _curve(
 
 
 def _published(axes: Axes, board: Board, metric: str) -> None:
-    """Published rows as hollow grey rings, named, with their source in the legend."""
+    """Published rows as hollow grey rings, named."""
     for row, value in points(board.suite, metric):
         axes.plot(row.accuracy, value, "o", color="#777777", markerfacecolor="none", markersize=7)
         place: Any = {"xytext": (6, -3), "textcoords": "offset points"}
         axes.annotate(row.name, (row.accuracy, value), fontsize=6, color="#555555", **place)
+
+
+def _symbols(board: Board, metric: str) -> list[Line2D]:
+    """The legend: every defense, and what hollow marks and grey rings are."""
+    handles = [
+        Line2D([], [], label=name, **line_style(number))
+        for number, name in enumerate(dict.fromkeys(row.defense for row in board.rows))
+        if any(row.defense == name for row in board.complete)
+    ]
+    ring: Any = {"linestyle": "", "marker": "o", "markerfacecolor": "white"}
+    if any(row.doubts for row in board.complete):
+        handles.append(Line2D([], [], color="black", label="hollow: flagged", **ring))
     if found := points(board.suite, metric):
-        ring: Any = {"color": "#777777", "markerfacecolor": "none"}
-        axes.plot([], [], "o", label=found[0][0].source.replace(", ", ",\n", 2), **ring)
+        source = found[0][0].source.replace(", ", ",\n", 2)
+        handles.append(Line2D([], [], color="#777777", label=source, **ring))
+    return handles
 
 
 def line_style(number: int) -> dict[str, Any]:
@@ -220,13 +243,15 @@ def save(
 ) -> list[Path]:
     """Writes the figure in every format, without dates: the same records, the same bytes."""
     written = []
+    figure.set_dpi(dpi)
+    figure.draw_without_rendering()  # the layout, once for all formats: it takes a while
+    figure.set_layout_engine(None)
     for kind in formats:
         content = io.BytesIO()
         options: Any = {"metadata": {"Date": None}}
         if kind == "png":
-            options = {"metadata": {"Software": None}}
+            options = {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 4}}
         figure.savefig(content, format=kind, dpi=dpi, **options)
-        figure.set_layout_engine("none")  # the next format keeps this one's, which took a while
         written.append(path.with_suffix(f".{kind}"))
         write_whole(written[-1], content.getvalue())
     return written

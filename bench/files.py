@@ -6,12 +6,21 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterable
+from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from bench.errors import BenchError
+
+ALTERED = "truncated or altered"
+PART = 2**15
+"""Bytes of a small file that are read at once."""
+TYPES = {"F32": np.dtype("<f4"), "U8": np.dtype("u1")}
+"""Types of the arrays of a store, as safetensors name them."""
 
 
 class DamagedError(BenchError):
@@ -61,6 +70,23 @@ def unwritable(path: Path, error: OSError) -> BenchError:
     return BenchError(f"cannot write {path} ({reason}); {hint}")
 
 
+def content_of(path: str) -> bytes:
+    """The content of a small file: ``Path.read_bytes`` in a third of the time, for there may be a
+    hundred thousand.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    file = os.open(path, os.O_RDONLY)
+    try:
+        content = part = os.read(file, PART)
+        while len(part) == PART:
+            content += (part := os.read(file, PART))
+        return content
+    finally:
+        os.close(file)
+
+
 def read_checked(path: Path, sha256: str) -> bytes:
     """Reads a file whose content must have this SHA-256.
 
@@ -71,17 +97,8 @@ def read_checked(path: Path, sha256: str) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise DamagedError(path, error.strerror or str(error)) from None
-    return verified(path, content, sha256)
-
-
-def verified(path: Path, content: bytes, sha256: str) -> bytes:
-    """The content of ``path``, which must have this SHA-256.
-
-    Raises:
-        DamagedError: it has not.
-    """
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedError(path, "truncated or altered")
+        raise DamagedError(path, ALTERED)
     return content
 
 
@@ -100,7 +117,33 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise DamagedError(path, error.strerror or str(error)) from None
     except ValueError:
-        raise DamagedError(path, "truncated or altered") from None
+        raise DamagedError(path, ALTERED) from None
+
+
+def unpacked(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays, read-only, of a verified file of safetensors.
+
+    As ``safetensors.numpy.load``, in a fifth of the time: a hundred thousand trials write arrays
+    of the same names and shapes, and the header that says so is read once.
+
+    >>> from safetensors.numpy import save
+    >>> {name: a.tolist() for name, a in unpacked(save({"x": np.ones(2, np.float32)})).items()}
+    {'x': [1.0, 1.0]}
+    """
+    start = 8 + int.from_bytes(content[:8], "little")
+    return {
+        name: np.frombuffer(content, kind, count, start + offset).reshape(shape)
+        for name, kind, count, offset, shape in _layout(content[8:start])
+    }
+
+
+@lru_cache(maxsize=32)
+def _layout(header: bytes) -> list[tuple[Any, ...]]:
+    return [
+        (name, TYPES[at["dtype"]], prod(at["shape"]), at["data_offsets"][0], tuple(at["shape"]))
+        for name, at in orjson.loads(header).items()
+        if name != "__metadata__"
+    ]
 
 
 class Pack:
@@ -121,9 +164,9 @@ class Pack:
         except OSError as error:
             raise DamagedError(path, error.strerror or str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DamagedError(path, "truncated or altered") from None
+            raise DamagedError(path, ALTERED) from None
         if max((end for _, end in self._places.values()), default=start) != len(self._bytes):
-            raise DamagedError(path, "truncated or altered")
+            raise DamagedError(path, ALTERED)
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None where there is none of this name."""

@@ -38,20 +38,20 @@ def privacy_at(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) ->
     >>> [float(privacy_at(*points, np.array([a]))[0].round(3)) for a in (0.95, 0.9, 0.85, 0.7)]
     [nan, 0.2, 0.4, 0.6]
     """
-    order = np.lexsort((-accuracy, -privacy), axis=0)  # of equals, the one that dominates first
-    accuracy, privacy = (np.take_along_axis(values, order, 0) for values in (accuracy, privacy))
     enough = accuracy >= target
-    right = np.where(enough, privacy, -np.inf)
-    at_right = right.argmax(0)[None]
-    value = right.max(0)
-    beyond = ~enough & (privacy > value)
-    at_left = np.where(beyond, accuracy, -np.inf).argmax(0)[None]
-    ends = [np.take_along_axis(accuracy, at, 0)[0] for at in (at_left, at_right)]
-    rise = np.take_along_axis(privacy, at_left, 0)[0] - value
-    with np.errstate(invalid="ignore", divide="ignore"):
-        between = value + rise * (ends[1] - target) / (ends[1] - ends[0])
-    found = np.where(beyond.any(0), between, value)
-    return np.where(enough.any(0), found, np.nan)
+    value, ahead = _best(privacy, accuracy, enough)
+    behind, more = _best(accuracy, privacy, ~enough & (privacy > value))
+    with np.errstate(invalid="ignore"):
+        between = value + (more - value) * (ahead - target) / (ahead - behind)
+    found = np.where(np.isfinite(behind), between, value)
+    return np.where(np.isfinite(value), found, np.nan)
+
+
+def _best(first: np.ndarray, second: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The highest ``first`` (draws,) of the allowed points, and the highest ``second`` of those
+    that have it; -inf where none is allowed."""
+    highest = np.where(allowed, first, -np.inf).max(0)
+    return highest, np.where(allowed & (first == highest), second, -np.inf).max(0)
 
 
 def ranks(estimates: Sequence[Estimate]) -> list[tuple[int, int]]:

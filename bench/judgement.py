@@ -1,5 +1,7 @@
 """Rows compared: with plain noise, and defenses with each other over their strengths."""
 
+from collections import defaultdict
+
 import numpy as np
 
 from bench.board import Board, Row
@@ -40,19 +42,23 @@ def against_noise(board: Board) -> dict[Place, dict[str, Estimate | None]]:
     deviation of the noise. ``fvu_over_noise``: to the frontier of ``noise`` at the accuracy of
     the row. All above 0 where the defense is better; None where there is nothing to compare with.
     """
-    plain = [row for row in board.complete if row.component == "noise"]
+    plain: defaultdict[tuple[int, ...], list[Row]] = defaultdict(list)
+    for row in board.complete:
+        if row.component == "noise":
+            plain[tuple(row.seeds)].append(row)
+    equal = {(seeds, row.noise): row for seeds, rows in plain.items() for row in reversed(rows)}
     found: dict[Place, dict[str, Estimate | None]] = {}
     for row in board.complete:
         values: dict[str, Estimate | None] = {}
-        others = [other for other in plain if other.seeds == row.seeds and other is not row]
-        same = [other for other in others if row.noise and other.noise == row.noise]
+        seeds = tuple(row.seeds)
+        same = equal.get((seeds, row.noise)) if row.noise else None
         for metric in ("accuracy", "mse"):
-            differences = [_points([row], metric) - _points([other], metric) for other in same[:1]]
-            values[f"{metric}_over_noise"] = (
-                _estimate(differences[0][0], row) if differences else None
-            )
+            values[f"{metric}_over_noise"] = None
+            if same and same is not row:
+                difference = _points([row], metric) - _points([same], metric)
+                values[f"{metric}_over_noise"] = _estimate(difference[0], row)
         values["fvu_over_noise"] = None
-        if others and row.component != "noise":
+        if (others := plain[seeds]) and row.component != "noise":
             frontier = _points(others, "accuracy"), _points(others, "fvu")
             there = privacy_at(*frontier, _points([row], "accuracy")[0])
             values["fvu_over_noise"] = _estimate(_points([row], "fvu")[0] - there, row)

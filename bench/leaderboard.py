@@ -2,72 +2,86 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench.board import METRICS, Board, Row
+from bench.board import Board, Row
 from bench.errors import BenchError
 from bench.lines import line_of
 from bench.merge import merge
-from bench.parallel import MANY, in_shares
-from bench.stats import BOUNDS, Estimate, freedom, interval, intervals, resample
+from bench.parallel import Crew
+from bench.saved import trials_in
+from bench.stats import BOUNDS, Estimate, freedom, means, resample
 from bench.store import Record, Store
 from bench.trials import Suite, Trial
 
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
+SCORES = ("mse", "ssim", "psnr")
 Found = tuple[Row, dict[str, dict[str, float]]]
 """A row, and the floors of its first victim."""
 
 
-def read(folders: Sequence[Path]) -> tuple[Board, Store]:
+def read(folders: Sequence[Path], crew: Crew | None = None) -> tuple[Board, Store]:
     """The board of results folders, and the store of their records.
+
+    Args:
+        folders: one, or several that are read as one.
+        crew: reads along; more of it is hired if there are many records.
 
     Raises:
         BenchError: see ``merge``; a damaged record.
     """
-    suite, store = merge(folders)
-    if len(suite.trials) < MANY:
-        return build(suite, store), store
-    numbers = range(len(_groups(suite)))
-    share = partial(_share, folders)
-    return _board(suite, in_shares(share, numbers, records=len(suite.trials))), store
+    _work.cache_clear()
+    place = tuple(folders)
+    with Crew() if crew is None else nullcontext(crew) as crew:
+        crew.hire(sum(map(trials_in, folders)), partial(_share, place, ()))
+        work = _work(place)
+        found = crew.shares(partial(_share, place), range(len(work.groups)))
+    return board_of(work.suite, found), work.store
 
 
-def _share(folders: Sequence[Path], numbers: Sequence[int]) -> list[Found]:
-    """The rows of these numbers; what they are about is read anew, in less time than it takes to
-    travel between processes."""
-    suite, store = merge(folders)
-    groups = _groups(suite)
-    return _rows(suite, store, [groups[number] for number in numbers])
+class Work:
+    """What there is to read of a suite."""
+
+    def __init__(self, suite: Suite, store: Store) -> None:
+        self.suite, self.store = suite, store
+        groups: defaultdict[tuple[str, float | None], list[Trial]] = defaultdict(list)
+        for victim in suite.victims:
+            defense = victim.config["defense"]
+            groups[defense["label"], defense["strength"]].append(victim)
+        self.groups = list(groups.values())
+        """The victims of each row."""
+        self.attacks_of: defaultdict[str, list[Trial]] = defaultdict(list)
+        for trial in suite.attacks:
+            self.attacks_of[str(trial.parent)].append(trial)
+
+    def rows(self, numbers: Sequence[int]) -> list[Found]:
+        """The rows of these numbers; what is missing or failed is counted, never averaged."""
+        with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
+            return [_row(self.groups[number], self.attacks_of, self.store) for number in numbers]
 
 
-def build(suite: Suite, store: Store) -> Board:
-    """Reads the suite's records; those that are missing or failed are counted, never averaged."""
-    return _board(suite, _rows(suite, store, _groups(suite)))
+@lru_cache(maxsize=1)
+def _work(folders: tuple[Path, ...]) -> Work:
+    """Every process finds out for itself: that takes less time than to be told."""
+    return Work(*merge(folders))
 
 
-def _groups(suite: Suite) -> list[list[Trial]]:
-    """The victims of each row."""
-    groups: defaultdict[tuple[str, float | None], list[Trial]] = defaultdict(list)
-    for victim in suite.victims:
-        defense = victim.config["defense"]
-        groups[defense["label"], defense["strength"]].append(victim)
-    return list(groups.values())
+def _share(folders: tuple[Path, ...], numbers: Sequence[int]) -> list[Found]:
+    return _work(folders).rows(numbers)
 
 
-def _rows(suite: Suite, store: Store, groups: Iterable[list[Trial]]) -> list[Found]:
-    attacks_of: defaultdict[str, list[Trial]] = defaultdict(list)
-    for trial in suite.attacks:
-        attacks_of[str(trial.parent)].append(trial)
-    with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
-        return [_row(victims, attacks_of, store) for victims in groups]
+def board_of(suite: Suite, found: list[Found]) -> Board:
+    """The board of a suite's rows.
 
-
-def _board(suite: Suite, found: list[Found]) -> Board:
+    Raises:
+        BenchError: they are about different images.
+    """
     rows = [row for row, _ in found]
     if len(data := set().union(*(row.data for row in rows))) > 1:
         raise BenchError(
@@ -102,7 +116,7 @@ def _row(victims: list[Trial], attacks_of: dict[str, list[Trial]], store: Store)
     floors: dict[str, dict[str, float]] = trained[0]["floors"]
     complete = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
     complete = {name: runs for name, runs in complete.items() if runs}
-    draws = _estimate(row, store, complete, floors["mean_image"]["mse"])
+    tables = _estimate(row, store, complete, floors["mean_image"]["mse"])
     for attack, runs in complete.items():
         row.samples[attack] = _place(runs[0])
         row.kinds[attack] = runs[0]["kind"]
@@ -115,7 +129,8 @@ def _row(victims: list[Trial], attacks_of: dict[str, list[Trial]], store: Store)
     if judged:
         row.worst_attack = min(judged, key=lambda a: row.attacks[a]["mse"].mean)
         row.worst_ssim_attack = max(judged, key=lambda a: row.attacks[a]["ssim"].mean)
-        row.draws |= draws[row.worst_attack] | {"ssim": draws[row.worst_ssim_attack]["ssim"]}
+        row.draws["mse"] = resample(tables[row.worst_attack][:1])[0]
+        row.draws["fvu"] = row.draws["mse"] / floors["mean_image"]["mse"]
         row.flags = list(_flags(row, trained, {a: attacked[a] for a in judged}))
     if row.component == "none":
         row.broken = _broken(trained, attacked)
@@ -136,9 +151,10 @@ def _describe(row: Row, victim: Trial, records: list[Record], store: Store) -> N
     """Sets what needs no attack."""
     row.seeds = [record["config"]["seed"] for record in records]
     correct = np.stack([store.arrays(record, "scores")["correct"] for record in records])
-    row.draws["accuracy"] = resample(correct[None, :, None].astype(np.float64))[0]
-    row.freedom = freedom((len(correct), 1, correct.shape[1]))
-    row.accuracy = interval(correct.mean(), row.draws["accuracy"], row.freedom, BOUNDS["accuracy"])
+    table = correct[None, :, None].astype(np.float64)
+    row.accuracy = means(table, [BOUNDS["accuracy"]])[0]
+    row.draws["accuracy"] = resample(table)[0]
+    row.freedom = freedom(table.shape[1:])
     row.originals = _place(records[0])
     row.payload, row.client_parameters = records[0]["payload"], records[0]["client_parameters"]
     row.chance = records[0]["metrics"]["chance"]
@@ -181,10 +197,12 @@ def _place(record: Record) -> Record:
 
 def _estimate(
     row: Row, store: Store, attacked: dict[str, list[Record]], floor: float
-) -> dict[str, dict[str, np.ndarray]]:
+) -> dict[str, np.ndarray]:
     """Sets every metric of every attack, over seeds, attack seeds and images; FVU is MSE over the
-    floor's. Returns the bootstrap's draws. Attacks with as many runs are computed at once."""
+    floor's. Returns the values of MSE, SSIM and PSNR (3, seeds, attack seeds, images) by attack.
+    Attacks with as many runs are computed at once."""
     found = {}
+    limits = [BOUNDS[metric] for metric in SCORES]
     for count in {len(runs) for runs in attacked.values()}:
         alike = [name for name, runs in attacked.items() if len(runs) == count]
         scores = [[store.arrays(run, "scores") for run in attacked[name]] for name in alike]
@@ -193,17 +211,14 @@ def _estimate(
             for metric in ("mse", "ssim")
         )
         values = np.stack([error, similarity, -10 * np.log10(np.maximum(error, 1e-10))], 1)
-        tables = values.reshape(3 * len(alike), len(row.seeds), -1, values.shape[-1])
-        draws, free = resample(tables), freedom(tables.shape[1:])
-        limits = [BOUNDS[metric] for metric in METRICS[:3]] * len(alike)
-        estimates = intervals(tables.mean((1, 2, 3)), draws, free, limits)
+        tables = values.reshape(len(alike), len(SCORES), len(row.seeds), -1, values.shape[-1])
+        estimates = means(tables.reshape(-1, *tables.shape[2:]), limits * len(alike))
         for number, name in enumerate(alike):
-            mine = slice(3 * number, 3 * number + 3)
-            known = dict(zip(METRICS[:3], estimates[mine], strict=True))
+            mine = estimates[len(SCORES) * number :][: len(SCORES)]
+            known = dict(zip(SCORES, mine, strict=True))
             known["fvu"] = Estimate(*(value / floor for value in known["mse"]))
             row.attacks[name] = known
-            found[name] = dict(zip(METRICS[:3], draws[mine], strict=True))
-            found[name]["fvu"] = found[name]["mse"] / floor
+            found[name] = tables[number]
     row.attacks = {name: row.attacks[name] for name in attacked}
     return found
 

@@ -15,6 +15,7 @@ from bench.figures import WORDS
 from bench.files import write_whole
 from bench.flags import FLAGS
 from bench.judgement import DROPS
+from bench.parallel import Crew
 from bench.plot import curves, legend
 
 PICTURES = {
@@ -38,6 +39,7 @@ def write_page(
     defenses: Sequence[Mapping[str, Any]],
     pictures: Sequence[Path],
     path: Path,
+    crew: Crew,
 ) -> Path:
     """Writes the page.
 
@@ -47,6 +49,7 @@ def write_page(
         defenses: those of the table by defense.
         pictures: figures that were written; the PNG files that ``PICTURES`` names are embedded.
         path: where to.
+        crew: helps with the pictures.
     """
     folder = Path(__file__).parent
     environment = Environment(
@@ -57,11 +60,10 @@ def write_page(
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
-    embedded = {
-        name: _webp(path.parent / f"{name}.png")
-        for name in PICTURES
-        if path.parent / f"{name}.png" in pictures
-    }
+    names = [name for name in PICTURES if path.parent / f"{name}.png" in pictures]
+    converted = crew.start(_webp, [path.parent / f"{name}.png" for name in names])
+    svg = {name: curves(board, name) for name in WORDS} if board.complete else {}
+    embedded = zip(names, converted(), strict=True)
     text = environment.get_template("page.html.jinja").render(
         suite=board.suite,
         rows=[
@@ -70,13 +72,13 @@ def write_page(
         defenses=defenses,
         drops=[round(100 * drop) for drop in DROPS],
         floors=board.floors,
-        curves={name: curves(board, name) for name in WORDS} if board.complete else {},
+        curves=svg,
         words=WORDS,
         legend=legend(board),
         raised=[name for name in FLAGS if any(name in row.flags for row in board.rows)],
         flags=FLAGS,
         threats=_threats(board),
-        pictures=[(name, PICTURES[name], data) for name, data in embedded.items()],
+        pictures=[(name, PICTURES[name], data) for name, data in embedded],
     )
     write_whole(path, text.encode())
     return path
@@ -106,7 +108,7 @@ def _webp(path: Path) -> str:
     """A picture as base64 of WebP: a third of the bytes of PNG, and the PNG lies beside."""
     content = io.BytesIO()
     with Image.open(path) as picture:
-        picture.convert("RGB").save(content, "webp", quality=90)
+        picture.convert("RGB").save(content, "webp", quality=90, method=2)
     return base64.b64encode(content.getvalue()).decode()
 
 

@@ -1,10 +1,12 @@
-"""Reading many records on several processes."""
+"""Reading many records, and drawing what is in them, on several processes."""
 
+import atexit
 import gc
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from types import TracebackType
 from typing import TypeVar
 
 MANY = 5_000
@@ -13,25 +15,85 @@ MANY = 5_000
 MOST = 8
 """Processes at most: each reads the suite for itself."""
 
+SHARES = 8
+"""Shares of a list for each process: what one has begun the others wait for in the end."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_shares(
-    function: Callable[[Sequence[T]], list[R]], items: Sequence[T], *, records: int
-) -> list[R]:
-    """What ``function`` makes of ``items``, one result for each, in their order.
+class Crew:
+    """The present process, and others beside it where there are many records.
 
-    Args:
-        function: gets some of the items, in another process where there are many records; it and
-            the items must be picklable.
-        items: what is to be dealt to the processes.
-        records: how many records that will read.
+    >>> with Crew() as crew:
+    ...     crew.shares(sorted, [3, 1, 2])
+    [1, 2, 3]
     """
-    cores = min(os.cpu_count() or 1, MOST, len(items))
-    if cores < 2 or records < MANY:
-        return function(items)
-    context = get_context("spawn")
-    with ProcessPoolExecutor(cores, mp_context=context, initializer=gc.disable) as pool:
-        shares = list(pool.map(function, [items[n::cores] for n in range(cores)]))
-    return [shares[n % cores][n // cores] for n in range(len(items))]
+
+    def __init__(self) -> None:
+        self.size = 1
+        self._pool: ProcessPoolExecutor | None = None
+        self._collecting = gc.isenabled()
+
+    def hire(self, records: int, begin: Callable[[], object] | None = None) -> None:
+        """Starts processes, one for each core, if so many records are worth it.
+
+        Args:
+            records: how many there are to read.
+            begin: what the processes do first, while this one prepares their work.
+        """
+        cores = min(os.cpu_count() or 1, MOST)
+        if cores < 2 or records < MANY or self._pool:
+            return
+        self.size = cores
+        context = get_context("spawn")
+        self._pool = ProcessPoolExecutor(cores - 1, mp_context=context, initializer=_prepare)
+        gc.disable()  # it would look at every record again and again
+        if begin:
+            for _ in range(cores - 1):
+                self._pool.submit(begin)
+
+    def start(self, function: Callable[[T], R], items: Sequence[T]) -> Callable[[], list[R]]:
+        """Begins with ``function`` of every item, all of them picklable, in the other processes.
+
+        Returns what finishes it: a function that does in this process what no other one has begun,
+        last items first, and returns all results in the order of the items.
+        """
+        pool = self._pool
+        if pool is None:
+            return lambda: [function(item) for item in items]
+        futures = [pool.submit(function, item) for item in items]
+
+        def finish() -> list[R]:
+            mine = {
+                n: function(items[n]) for n in reversed(range(len(items))) if futures[n].cancel()
+            }
+            return [mine[n] if n in mine else future.result() for n, future in enumerate(futures)]
+
+        return finish
+
+    def shares(self, function: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
+        """What ``function`` makes of shares of ``items``, a result for each, in their order."""
+        size = -(-len(items) // (self.size * SHARES)) if self.size > 1 else len(items)
+        shares = [items[n : n + size] for n in range(0, len(items), size or 1)]
+        return [result for found in self.start(function, shares)() for result in found]
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+            gc.freeze()  # what was read is no garbage, also when the interpreter ends
+        if self._collecting:
+            gc.enable()
+
+
+def _prepare() -> None:
+    gc.disable()
+    atexit.register(os._exit, 0)  # freeing a million objects one by one takes half a second

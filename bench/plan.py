@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench.errors import BenchError, unknown
 from bench.files import DamagedError, read_checked
-from bench.parallel import in_shares
+from bench.parallel import Crew
 from bench.store import Store
 from bench.trials import Suite, Trial
 
@@ -38,7 +38,9 @@ def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Stand
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
     trials = [(trial.key, trial.source) for trial in suite.trials]
-    found = in_shares(partial(_examine_all, store, deep), trials, records=len(trials))
+    with Crew() as crew:
+        crew.hire(len(trials))
+        found = crew.shares(partial(_examine_all, store, deep), trials)
     standings = {key: standing for (key, _), (standing, _) in zip(trials, found, strict=True)}
     victims = {key: victim for (key, _), (_, victim) in zip(trials, found, strict=True) if victim}
     checkpoints = {trial.key: victims[trial.key] for trial in suite.victims if trial.key in victims}

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from bench.errors import BenchError
 from bench.files import read_json, write_json
 from bench.trials import PROTOCOL, Suite, attacks_on, victim_trial
@@ -52,6 +54,16 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
         return Suite(about[0], about[1], tuple(victims), tuple(attacks), about[2])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BenchError(f"{path} is altered; run the suite again") from None
+
+
+def trials_in(folder: Path) -> int:
+    """How many trials the suite of a folder comes to; 0 where ``read_suite`` will say what is
+    wrong."""
+    try:
+        content = orjson.loads((folder / "suite.json").read_bytes())
+        return len(content["victims"]) * (1 + len(content["attacks"]) * content["attack_seeds"])
+    except (OSError, KeyError, TypeError, ValueError):
+        return 0
 
 
 def _is_current(content: dict[str, Any]) -> bool:

@@ -1,8 +1,9 @@
-"""Means with intervals: a bootstrap over victims, attacks on them, and test images."""
+"""Intervals: of means, and by a bootstrap of what is computed from means, over victims (seeds),
+attacks on them, and test images."""
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -10,6 +11,8 @@ from scipy.special import ndtri, stdtrit
 RESAMPLES = 2000
 PARTS = 400
 DRAWS = RESAMPLES + 2 * PARTS
+BLOCK = 250
+"""Draws that are computed at once, so that what they need stays in the processor's cache."""
 INFINITE = float("inf")
 BOUNDS = {
     "accuracy": (0.0, 1.0),
@@ -19,7 +22,8 @@ BOUNDS = {
     "fvu": (0.0, INFINITE),
 }
 """What the metrics can be."""
-LEVEL = 0.95
+QUANTILE = 0.975
+NORMAL = ndtri(QUANTILE)
 
 
 class Estimate(NamedTuple):
@@ -34,19 +38,47 @@ class Estimate(NamedTuple):
         return self.low > other.high or other.low > self.high
 
 
-def bootstrap(values: np.ndarray) -> Estimate:
-    """Mean of ``values`` with a 95 % interval, see ``resample`` and ``interval``.
+def means(
+    values: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
+) -> list[Estimate]:
+    """Means of k tables of values with 95 % intervals.
+
+    The standard error is the bootstrap's of ``resample``, which has a closed form for a mean: with
+    s the sample standard deviations of the means of seeds, of the means of images, and of what
+    neither explains, its square is s_seeds^2 / seeds + s_images^2 / images +
+    s_rest^2 / (seeds images) (Owen, 2007). The interval is that many times Student's quantile to
+    both sides, with Satterthwaite's degrees of freedom: one for two seeds that make all the
+    difference, many where it is the images that do.
 
     Args:
-        values: (seeds, images) or (seeds, repeats, images).
+        values: (k, seeds, repeats, images).
+        bounds: what each mean can be; None for anything.
 
-    >>> [round(value, 3) for value in bootstrap(np.full((2, 50), 0.25))]
+    >>> [round(value, 3) for value in means(np.full((1, 2, 1, 50), 0.25))[0]]
     [0.25, 0.25, 0.25]
     """
-    if values.ndim == 2:
-        values = values[:, None]
-    draws = resample(values[None])[0]
-    return interval(values.mean(), draws, freedom(values.shape))
+    tables = _by_seed(values)
+    _, seeds, images = tables.shape
+    mean = tables.mean((1, 2), keepdims=True)
+    of_seeds, of_images = (tables.mean(axis, keepdims=True) - mean for axis in (2, 1))
+    rest = tables - mean - of_seeds - of_images
+    squares = ((part**2).sum((1, 2)) for part in (of_seeds, of_images, rest))
+    over = max(seeds * (seeds - 1), 1), max(images * (images - 1), 1)
+    by_seed, by_image, by_both = (
+        square / n for square, n in zip(squares, (*over, over[0] * over[1]), strict=True)
+    )
+    quantile = _student([by_seed, by_image], freedom(values.shape[1:]))
+    half = quantile * np.sqrt(by_seed + by_image + by_both)
+    middle, limits = mean[:, 0, 0], np.array(bounds or [(-np.inf, np.inf)]).T
+    ends = (np.clip(middle + side, *limits) for side in (-half, half))
+    return [Estimate(*each) for each in np.transpose([middle, *ends]).tolist()]
+
+
+def _by_seed(values: np.ndarray) -> np.ndarray:
+    """Tables (k, seeds, images): repeats follow their seed, or stand for seeds where there is
+    one."""
+    tables: np.ndarray = values.mean(2) if values.shape[1] > 1 else values[:, 0]
+    return tables
 
 
 def columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
@@ -74,19 +106,23 @@ def resample(values: np.ndarray) -> np.ndarray:
     nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
 
     The first RESAMPLES draws vary seeds and images, the next PARTS seeds alone, the last PARTS
-    images alone: from these ``interval`` learns which of them matter, for a mean as for anything
-    that is computed from means, draw by draw. The same resamples serve every table of a shape:
+    images alone: from these ``interval`` learns which of them matter, for anything that is
+    computed from means, draw by draw. The same resamples serve every table of a shape:
     what rows share cancels in their differences.
     """
-    tables = values.mean(2) if values.shape[1] > 1 else values[:, 0]
+    tables = _by_seed(values)
     k, seeds, images = tables.shape
     of_seeds, of_images = _weights(seeds, images)
-    by_image = tables.transpose(2, 1, 0).reshape(images, seeds * k)
+    by_seed = tables.transpose(1, 0, 2).reshape(seeds * k, images)
     draws = np.empty((k, DRAWS))
-    for start in range(0, DRAWS, PARTS):  # in blocks that stay in the processor's cache
-        block = slice(start, start + PARTS)
-        means = (of_images[block] @ by_image).reshape(PARTS, seeds, k)
-        draws[:, block] = (of_seeds[block, None] @ means)[:, 0].T
+    for start in range(0, RESAMPLES, BLOCK):
+        block = slice(start, start + BLOCK)
+        means = (by_seed @ of_images[:, block]).reshape(seeds, k, -1)
+        means *= of_seeds[:, None, block]
+        means.sum(0, out=draws[:, block])
+    _, seeds_alone, images_alone = _parts(draws)
+    seeds_alone[:] = tables.mean(2) @ of_seeds[:, RESAMPLES:-PARTS]
+    images_alone[:] = tables.mean(1) @ of_images[:, -PARTS:]
     return draws
 
 
@@ -108,49 +144,36 @@ def interval(
         freedom: see ``freedom``.
         bounds: what the value can be.
     """
-    known = [part[np.isfinite(part)][None] for part in _parts(draws)]
-    if not known[0].size:
+    both, *alone = (part[np.isfinite(part)] for part in _parts(draws))
+    if not both.size:
         return Estimate(float(mean), float(mean), float(mean))
-    return _stretched(np.array([mean]), known, freedom, [bounds])[0]
+    stretch = _student([part.var() if part.size else 0.0 for part in alone], freedom) / NORMAL
+    places = np.array([1 - QUANTILE, QUANTILE]) * (len(both) - 1)
+    ends = np.interp(places, np.arange(len(both)), np.sort(both))  # np.quantile's, faster
+    low, high = np.clip(mean + stretch * (ends - mean), *bounds)
+    return Estimate(float(mean), float(low), float(high))
 
 
-def intervals(
-    means: np.ndarray,
-    draws: np.ndarray,
-    freedom: tuple[int, int],
-    bounds: Sequence[tuple[float, float]],
-) -> list[Estimate]:
-    """``interval`` of k means (k,) from draws (k, DRAWS) without NaN, at once."""
-    return _stretched(means, _parts(draws), freedom, bounds)
-
-
-def _parts(draws: np.ndarray) -> list[np.ndarray]:
+def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The draws (..., DRAWS) that vary both, seeds alone, images alone."""
-    return np.split(draws, [RESAMPLES, RESAMPLES + PARTS], axis=-1)
+    alone = draws[..., RESAMPLES:]
+    return draws[..., :RESAMPLES], alone[..., :PARTS], alone[..., PARTS:]
 
 
-def _stretched(
-    means: np.ndarray,
-    parts: Sequence[np.ndarray],
-    freedom: tuple[int, int],
-    bounds: Sequence[tuple[float, float]],
-) -> list[Estimate]:
-    both, *alone = parts
-    known = [(part.var(1), n) for part, n in zip(alone, freedom, strict=True) if n and part.size]
-    total = np.zeros(len(means)) + sum(variance for variance, _ in known)
-    squares = np.zeros(len(means)) + sum(variance**2 / n for variance, n in known)
-    varied = squares > 0
-    n = np.divide(total**2, squares, out=np.ones(len(means)), where=varied)
-    quantile = (1 + LEVEL) / 2
-    stretch = np.where(varied, stdtrit(n, quantile) / ndtri(quantile), 1.0)
-    ends = np.quantile(both, [1 - quantile, quantile], axis=1)
-    low, high = np.clip(means + stretch * (ends - means), *np.transpose(bounds)[:, None])
-    return [Estimate(*each) for each in np.transpose([means, low, high]).tolist()]
+def _student(variances: Sequence[Any], freedom: tuple[int, int]) -> np.ndarray:
+    """Student's quantile for the sum of two variances of so many degrees of freedom each, by
+    Satterthwaite; the normal one where nothing varies."""
+    known = [(variance, n) for variance, n in zip(variances, freedom, strict=True) if n]
+    total = np.sum([variance for variance, _ in known], axis=0)
+    squares = np.sum([variance**2 / n for variance, n in known], axis=0)
+    n = np.divide(total**2, squares, out=np.full_like(total, np.inf), where=squares > 0)
+    quantile: np.ndarray = stdtrit(n, QUANTILE)
+    return quantile
 
 
 @lru_cache(maxsize=2)
 def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (DRAWS, seeds) and (DRAWS, images); rows sum to 1."""
+    """Weights (seeds, DRAWS) and (images, DRAWS); columns sum to 1."""
     rng = np.random.default_rng(0)
 
     def draw(n: int, varied: int, start: int) -> np.ndarray:
@@ -158,6 +181,6 @@ def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
         for begin, size in ((0, RESAMPLES), (start, varied)):
             drawn = rng.multinomial(n, np.full(n, 1 / n), size=size) / n
             weights[begin : begin + size] += (n / max(n - 1, 1)) ** 0.5 * (drawn - 1 / n)
-        return weights
+        return np.ascontiguousarray(weights.T)
 
     return draw(seeds, PARTS, RESAMPLES), draw(images, PARTS, RESAMPLES + PARTS)

@@ -91,11 +91,13 @@ def _cost_panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
     single = [name for name in names if name not in row.repeats]
     best = np.minimum.accumulate([row.attacks[name]["mse"].mean for name in single])
     axes.step([at[name] for name in single], best, where="post", color="#999999", linewidth=1)
-    for name in names:
-        mean, low, high = row.attacks[name]["mse"]
-        bar = [[mean - low], [high - mean]]
-        mark = _mark(row, name)
-        axes.errorbar(at[name], mean, yerr=bar, **mark, markersize=9, elinewidth=0.6)
+    marks = {name: _mark(row, name) for name in names}
+    bars = np.array([row.attacks[name]["mse"][1:] for name in names]).T
+    colours = [mark["color"] for mark in marks.values()]
+    axes.vlines([at[name] for name in names], bars[0], bars[1], colours, linewidth=0.6)
+    for name, mark in marks.items():
+        mean = row.attacks[name]["mse"].mean
+        axes.plot(at[name], mean, **mark, markersize=9)
         colour = mark["color"] if name in row.repeats else "white"
         place: Any = {"ha": "center", "va": "center_baseline", "fontsize": 6, "zorder": 5}
         axes.text(at[name], mean, str(number[name]), color=colour, **place)

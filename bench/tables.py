@@ -53,7 +53,7 @@ def write_records(board: Board, path: Path) -> Path:
     """Writes a line per trial of the suite, victims first."""
     trials = board.suite.trials
     lines = {key: line for row in board.rows for key, line in row.lines.items()}
-    text = "".join([header(trials[0]), *(lines[trial.key] for trial in trials)])
+    text = "".join([header(), *(lines[trial.key] for trial in trials)])
     write_whole(path, text.encode())
     return path
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import figures, judgement, leaderboard, published
+from bench.board import METRICS
 from bench.frontier import hypervolume, privacy_at, ranks
 from bench.stats import DRAWS, Estimate
 from bench.trials import Suite, Trial
@@ -82,7 +83,7 @@ def row(defense, strength, accuracy, error, noise=None, jitter=0.0) -> leaderboa
     made.freedom = (0, 10**9)  # images without end: no stretch
     draws = {"accuracy": accuracy + shared, "mse": error * (1 + 2 * shared) + own}
     made.draws = draws | {"fvu": draws["mse"] / 0.1}
-    exact = {name: Estimate(error, error, error) for name in leaderboard.METRICS}
+    exact = {name: Estimate(error, error, error) for name in METRICS}
     exact["fvu"] = Estimate(error / 0.1, error / 0.1, error / 0.1)
     made.accuracy = Estimate(accuracy, accuracy - 0.0475, accuracy + 0.0475)
     made.attacks, made.worst_attack, made.worst_ssim_attack = {"gmm": exact}, "gmm", "gmm"

@@ -1,12 +1,13 @@
 """What several processes read is what one reads."""
 
+import gc
 import os
 
 import pytest
 
 from bench import leaderboard, parallel, tables
 from bench.files import DamagedError
-from bench.parallel import in_shares
+from bench.parallel import SHARES, Crew
 from bench.plan import survey
 from bench.saved import read_suite
 from bench.store import Store
@@ -16,18 +17,43 @@ def squares(numbers):
     return [(number**2, os.getpid()) for number in numbers]
 
 
+def square(number):
+    return number**2, os.getpid()
+
+
 @pytest.fixture
 def several(monkeypatch):
-    for module in (leaderboard, parallel):
-        monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(parallel, "MANY", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("count", [0, 1, 7, 4 * SHARES + 1])
 def test_results_come_in_order_from_several_processes(several, count):
-    found = in_shares(squares, range(count), records=count)
+    with Crew() as crew:
+        crew.hire(count)
+        found = crew.shares(squares, range(count))
+        assert crew.size == (2 if count else 1)
+        assert not count or not gc.isenabled()
     assert [value for value, _ in found] == [number**2 for number in range(count)]
-    assert (os.getpid() in {pid for _, pid in found}) == (count == 1)
+    assert gc.isenabled()
+
+
+def test_the_present_process_does_what_no_other_has_begun(several):
+    """The other one is still starting, and has at most what was laid out for it."""
+    with Crew() as crew:
+        crew.hire(40)
+        finish = crew.start(square, range(40))
+        found = finish()
+    assert [value for value, _ in found] == [number**2 for number in range(40)]
+    processes = [process for _, process in found]
+    assert processes[-1] == os.getpid()
+    assert len(set(processes)) == 2
+
+
+def test_few_records_need_no_other_process():
+    with Crew() as crew:
+        crew.hire(parallel.MANY - 1)
+        assert {process for _, process in crew.shares(squares, range(3))} == {os.getpid()}
 
 
 def test_a_board_and_its_lines_are_the_same(run, tmp_path, request):
