@@ -157,19 +157,19 @@ class Pack:
         try:
             with open(path, "rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            start = 8 + int.from_bytes(self._bytes[:8], "little")
-            header = orjson.loads(self._bytes[8:start])
-            places = {name: entry["data_offsets"] for name, entry in header.items()}
-            self._places = {name: (start + a, start + b) for name, (a, b) in places.items()}
+            self._start = 8 + int.from_bytes(self._bytes[:8], "little")
+            self._files = orjson.loads(self._bytes[8 : self._start])
+            ends = [entry["data_offsets"][1] for entry in self._files.values()]
         except OSError as error:
             raise DamagedError(path, error.strerror or str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedError(path, ALTERED) from None
-        if max((end for _, end in self._places.values()), default=start) != len(self._bytes):
+        if self._start + max(ends, default=0) != len(self._bytes):
             raise DamagedError(path, ALTERED)
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None where there is none of this name."""
-        if (place := self._places.get(name)) is None:
+        if (entry := self._files.get(name)) is None:
             return None
-        return self._bytes[slice(*place)]
+        start, end = entry["data_offsets"]
+        return self._bytes[self._start + start : self._start + end]
