@@ -55,7 +55,9 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
     over its strengths, 95 % intervals, floors as lines; ``tradeoff_METRIC.png`` and ``.svg``."""
     with mpl.rc_context(STYLE):
         names = list(dict.fromkeys(row.defense for row in board.rows))
-        figure = Figure(figsize=(8 + 1.5 * (len(names) // LONGEST), 5), layout="constrained")
+        handles = _symbols(board, metric)
+        columns = max(1, -(-len(handles) // LONGEST))
+        figure = Figure(figsize=(6.5 + 1.5 * columns, 5), layout="constrained")
         axes = figure.subplots()
         colours = {name: line_style(number)["color"] for number, name in enumerate(names)}
         _intervals(axes, board, metric, colours)
@@ -71,13 +73,12 @@ def tradeoff(board: Board, metric: str, folder: Path) -> list[Path]:
         _private_upwards(axes, metric)
         title = f"{board.suite.name}: the better defense lies up and to the right"
         axes.set_title(title, loc="left", fontsize=10)
-        handles = _symbols(board, metric)
         figure.legend(
             handles=handles,
             loc="outside right upper",
             title="defense, strength",
             alignment="left",
-            ncols=-(-len(handles) // LONGEST),
+            ncols=columns,
         )
         return save(figure, folder / f"tradeoff_{metric}")
 

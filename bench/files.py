@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,9 @@ def content_of(path: str) -> bytes:
     """
     file = os.open(path, os.O_RDONLY)
     try:
-        content = part = os.read(file, PART)
-        while len(part) == PART:
-            content += (part := os.read(file, PART))
+        content = os.read(file, PART)
+        while part := os.read(file, PART):
+            content += part
         return content
     finally:
         os.close(file)
@@ -146,6 +147,9 @@ def _layout(header: bytes) -> list[tuple[Any, ...]]:
     ]
 
 
+_OFFSETS = itemgetter("data_offsets")
+
+
 class Pack:
     """Files by name in one file, which is laid out as safetensors of bytes.
 
@@ -159,17 +163,18 @@ class Pack:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._start = 8 + int.from_bytes(self._bytes[:8], "little")
             self._files = orjson.loads(self._bytes[8 : self._start])
-            ends = [entry["data_offsets"][1] for entry in self._files.values()]
+            ends = [end for _, end in map(_OFFSETS, self._files.values())]
+            whole = self._start + max(ends, default=0) == len(self._bytes)
         except OSError as error:
             raise DamagedError(path, error.strerror or str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DamagedError(path, ALTERED) from None
-        if self._start + max(ends, default=0) != len(self._bytes):
+            whole = False
+        if not whole:
             raise DamagedError(path, ALTERED)
 
     def get(self, name: str) -> bytes | None:
         """The content of a file; None where there is none of this name."""
         if (entry := self._files.get(name)) is None:
             return None
-        start, end = entry["data_offsets"]
+        start, end = _OFFSETS(entry)
         return self._bytes[self._start + start : self._start + end]

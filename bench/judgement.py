@@ -46,15 +46,19 @@ def against_noise(board: Board) -> dict[Place, dict[str, Estimate | None]]:
     for row in board.complete:
         if row.component == "noise":
             plain[tuple(row.seeds)].append(row)
-    equal = {(seeds, row.noise): row for seeds, rows in plain.items() for row in reversed(rows)}
+    equal: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for seeds, rows in plain.items():
+        for row in rows:
+            equal[seeds, row.noise].append(row)
     found: dict[Place, dict[str, Estimate | None]] = {}
     for row in board.complete:
         values: dict[str, Estimate | None] = {}
         seeds = tuple(row.seeds)
-        same = equal.get((seeds, row.noise)) if row.noise else None
+        alike = equal[seeds, row.noise] if row.noise else []
+        same = next((other for other in alike[:2] if other is not row), None)
         for metric in ("accuracy", "mse"):
             values[f"{metric}_over_noise"] = None
-            if same and same is not row:
+            if same:
                 difference = _points([row], metric) - _points([same], metric)
                 values[f"{metric}_over_noise"] = _estimate(difference[0], row)
         values["fvu_over_noise"] = None

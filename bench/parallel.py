@@ -3,9 +3,13 @@
 import atexit
 import gc
 import os
+import signal
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from threading import Lock, Thread
 from types import TracebackType
 from typing import TypeVar
 
@@ -57,19 +61,43 @@ class Crew:
         """Begins with ``function`` of every item, all of them picklable, in the other processes.
 
         Returns what finishes it: a function that does in this process what no other one has begun,
-        last items first, and returns all results in the order of the items.
+        last items first, and what a process that was killed has left, and returns all results in
+        the order of the items.
         """
-        pool = self._pool
-        if pool is None:
-            return lambda: [function(item) for item in items]
-        futures = [pool.submit(function, item) for item in items]
+        pool, todo, lock = self._pool, deque(range(len(items))), Lock()
+        futures: dict[int, Future[R]] = {}
+
+        def pass_on(done: Future[R] | None = None) -> None:
+            if done and (done.cancelled() or isinstance(done.exception(), BrokenProcessPool)):
+                return
+            with lock:
+                if not pool or not todo:
+                    return
+                n = todo.popleft()
+                try:
+                    future = futures[n] = pool.submit(function, items[n])
+                except RuntimeError:  # it is broken, or shut down after an error
+                    todo.append(n)
+                    return
+            future.add_done_callback(pass_on)
+
+        def taken() -> int | None:
+            with lock:
+                return todo.pop() if todo else None
 
         def finish() -> list[R]:
-            mine = {
-                n: function(items[n]) for n in reversed(range(len(items))) if futures[n].cancel()
-            }
-            return [mine[n] if n in mine else future.result() for n, future in enumerate(futures)]
+            mine = {}
+            while (n := taken()) is not None:
+                mine[n] = function(items[n])
+            for n, future in futures.items():
+                try:
+                    mine[n] = future.result()
+                except BrokenProcessPool:
+                    mine[n] = function(items[n])
+            return [mine[n] for n in range(len(items))]
 
+        for _ in range(2 * (self.size - 1)):  # one at work, one at hand
+            pass_on()
         return finish
 
     def shares(self, function: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
@@ -89,11 +117,19 @@ class Crew:
     ) -> None:
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
-            gc.freeze()  # what was read is no garbage, also when the interpreter ends
         if self._collecting:
             gc.enable()
 
 
 def _prepare() -> None:
+    """Of another process: it ends when this one says so, or ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_follow, daemon=True).start()
     gc.disable()
     atexit.register(os._exit, 0)  # freeing a million objects one by one takes half a second
+
+
+def _follow() -> None:
+    if parent := parent_process():
+        parent.join()
+        os._exit(1)

@@ -56,8 +56,9 @@ def _rounded(value: float | None) -> str:
 def over_seconds(board: Board, folder: Path) -> list[Path]:
     """MSE of every attack over the seconds it took, a panel per undefended or noisy row; the line
     is the best that can be had within a time. ``attack_cost.png`` and ``.svg``."""
-    rows = baselines(board)[:PANELS]
+    rows = baselines(board)
     names = [name for name in rows[0].attacks if rows[0].kinds[name] != "floor"]
+    rows = [row for row in rows if set(names) & set(row.attacks)][:PANELS]
     names.sort(key=lambda name: rows[0].seconds[name])
     number = {name: place for place, name in enumerate(names, start=1)}
     with mpl.rc_context(STYLE):

@@ -119,6 +119,15 @@ def test_a_row_is_compared_with_noise_of_its_own_strength_and_seeds():
     }
 
 
+def test_two_rows_of_the_same_noise_are_compared_with_each_other():
+    """As merged folders may have them."""
+    one, two = row("noise", 0.4, 0.8, 0.05, 0.4), row("noise", 0.4, 0.81, 0.04, 0.4)
+    two.defense = "noise (theirs)"
+    found = judgement.against_noise(board(one, two))
+    assert found["noise", 0.4]["mse_over_noise"].mean == pytest.approx(0.01)
+    assert found["noise (theirs)", 0.4]["mse_over_noise"].mean == pytest.approx(-0.01)
+
+
 def test_a_line_per_defense():
     none = row("none", None, 0.95, 0.01)
     plain = [row("noise", 0.1, 0.93, 0.02, 0.1), row("noise", 0.4, 0.85, 0.05, 0.4)]

@@ -2,11 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 from bench import leaderboard, tables
 from bench.errors import BenchError
+from bench.files import DamagedError, Pack
 from bench.pack import pack
 from bench.saved import read_suite
 from bench.store import Store
@@ -89,6 +91,23 @@ def test_a_damaged_pack_is_named_and_its_trials_are_done_again(packed, run, here
     assert here("run", "smoke", "--out", packed, "--workers", 2).returncode == 0
     for name in TABLES[:2]:
         assert (packed / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_every_flipped_bit_of_a_head_is_noticed_or_harmless(tmp_path):
+    """Whatever it turns the head into; a name that changed is a file that is not there."""
+    content = save({"a": np.arange(5, dtype=np.uint8), "bc": np.arange(3, dtype=np.uint8)})
+    path = tmp_path / "packed"
+    refused = 0
+    for bit in range(8 * (len(content) - 8)):
+        altered = bytearray(content)
+        altered[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(altered)
+        try:
+            files = Pack(path)
+            assert all(isinstance(files.get(name), bytes | None) for name in ("a", "bc"))
+        except DamagedError:
+            refused += 1
+    assert refused > bit / 3
 
 
 def test_a_folder_in_use_or_without_results_is_not_packed(copy, tmp_path):

@@ -1,7 +1,15 @@
 """What several processes read is what one reads."""
 
 import gc
+import math
+import multiprocessing
 import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +19,7 @@ from bench.parallel import SHARES, Crew
 from bench.plan import survey
 from bench.saved import read_suite
 from bench.store import Store
+from tests.commands import ROOT
 
 
 def squares(numbers):
@@ -48,6 +57,65 @@ def test_the_present_process_does_what_no_other_has_begun(several):
     processes = [process for _, process in found]
     assert processes[-1] == os.getpid()
     assert len(set(processes)) == 2
+
+
+def die_elsewhere(number):
+    if multiprocessing.parent_process():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number**2
+
+
+def test_what_a_killed_process_leaves_is_done_here(monkeypatch, several):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    with Crew() as crew:
+        crew.hire(20, partial(die_elsewhere, 0))
+        finish = crew.start(die_elsewhere, range(20))
+        while crew.start(square, [0])()[0][1] != os.getpid():
+            time.sleep(0.01)  # until the pool is found broken
+        assert finish() == [number**2 for number in range(20)]
+
+
+def test_an_error_ends_it_and_is_raised(several):
+    with Crew() as crew:
+        crew.hire(9)
+        finish = crew.start(math.log, [1, 1, 1, 0, 1, 1, 1, 1, 1])
+        with pytest.raises(ValueError, match="math domain error"):
+            finish()
+
+
+HIRING = """
+import os, signal, time
+from bench import parallel
+if __name__ == "__main__":
+    parallel.MANY, os.cpu_count = 1, lambda: 3
+    with parallel.Crew() as crew:
+        crew.hire(9, os.getpid)
+        print(*(process.pid for process in crew._pool._processes.values()), flush=True)
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_processes_end_with_the_one_that_hired_them(tmp_path):
+    (tmp_path / "hiring.py").write_text(HIRING)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "hiring.py"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert done.returncode == -signal.SIGKILL
+    pids = [int(word) for word in done.stdout.split()]
+    assert len(pids) == 2
+    end = time.time() + 30
+    while any(alive(pid) for pid in pids) and time.time() < end:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in pids)
+
+
+def alive(pid):
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
 
 
 def test_few_records_need_no_other_process():
