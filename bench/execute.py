@@ -146,9 +146,13 @@ def listing(suite: Suite, how: How, *, only: Sequence[str] = (), limit: int | No
 
 
 def status(suite: Suite, folder: Path) -> str:
-    """Counts of what is done, failed, missing, outdated, damaged and running, and the causes."""
+    """Counts of what is done, failed, missing, outdated, damaged and running, and the causes.
+
+    Records and scores are verified; of sample images only that they are there (a run verifies
+    them).
+    """
     store = Store(folder)
-    standings = survey(suite, store, deep=True)
+    standings = survey(suite, store, deep=True, pictures=False)
     groups: dict[str, list[Trial]] = {}
     for trial in suite.trials:
         state = standings[trial.key].state

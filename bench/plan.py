@@ -29,18 +29,21 @@ class Standing(NamedTuple):
     damage: DamagedError | None = None
 
 
-def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Standing]:
+def survey(
+    suite: Suite, store: Store, *, deep: bool = False, pictures: bool = True
+) -> dict[str, Standing]:
     """The standing of every trial by its key.
 
     Args:
         suite: the trials.
         store: their records.
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
+        pictures: of the arrays, read the sample images, too, which are most of a folder.
     """
     trials = [(trial.key, trial.source) for trial in suite.trials]
     with Crew() as crew:
         crew.hire(len(trials))
-        found = crew.shares(partial(_examine_all, store, deep), trials)
+        found = crew.shares(partial(_examine_all, store, deep, pictures), trials)
     standings = {key: standing for (key, _), (standing, _) in zip(trials, found, strict=True)}
     victims = {key: victim for (key, _), (_, victim) in zip(trials, found, strict=True) if victim}
     checkpoints = {trial.key: victims[trial.key] for trial in suite.victims if trial.key in victims}
@@ -73,12 +76,14 @@ def victim_of(attack: Trial) -> Trial:
 
 
 def _examine_all(
-    store: Store, deep: bool, trials: Sequence[tuple[str, str]]
+    store: Store, deep: bool, pictures: bool, trials: Sequence[tuple[str, str]]
 ) -> list[tuple[Standing, str | None]]:
-    return [_examine(key, source, store, deep) for key, source in trials]
+    return [_examine(key, source, store, deep, pictures) for key, source in trials]
 
 
-def _examine(key: str, source: str, store: Store, deep: bool) -> tuple[Standing, str | None]:
+def _examine(
+    key: str, source: str, store: Store, deep: bool, pictures: bool = True
+) -> tuple[Standing, str | None]:
     """The standing by itself of the trial of this key and source, and the SHA-256 of the victim
     that it trained or attacked if it was a success of the present source."""
     try:
@@ -90,7 +95,7 @@ def _examine(key: str, source: str, store: Store, deep: bool) -> tuple[Standing,
         if record["source"] != source:
             return Standing("outdated"), None
         if deep:
-            store.check_arrays(record)
+            store.check_arrays(record, pictures=pictures)
         victim = record.get("victim_sha256") or record["checkpoint_sha256"]
         return Standing("done", record["seconds"]["total"]), victim
     except DamagedError as damage:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -129,20 +130,29 @@ class Store:
         """
         return unpacked(self._checked(record, name))
 
-    def check_arrays(self, record: Record) -> None:
+    def check_arrays(self, record: Record, *, pictures: bool = True) -> None:
         """Reads all arrays of a finished trial; a packed one may have lost its samples.
+
+        Args:
+            record: of the trial.
+            pictures: read the samples, too; else they must only be there.
 
         Raises:
             DamagedError: a file is missing, truncated or altered.
         """
         for name in record["arrays"]:
-            if name == "scores" or self.has_samples(record):
+            if name == "scores" or (pictures and self.has_samples(record)):
                 self._checked(record, name)
+            elif self.has_samples(record) and not self._exists(record, name):
+                raise DamagedError(self.arrays_path(record["key"], name), os.strerror(ENOENT))
 
     def has_samples(self, record: Record) -> bool:
         """Whether sample images are there, or should be: not where a pack came without them."""
-        there = os.path.exists(f"{self.folder}/{self.arrays_name(record['key'], 'samples')}")
-        return there or self._packed(self.record_name(record["key"])) is None
+        packed = self._packed(self.record_name(record["key"])) is not None
+        return not packed or self._exists(record, "samples")
+
+    def _exists(self, record: Record, name: str) -> bool:
+        return os.path.exists(f"{self.folder}/{self.arrays_name(record['key'], name)}")
 
     def _checked(self, record: Record, name: str) -> bytes:
         try:

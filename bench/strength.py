@@ -94,6 +94,7 @@ def _cost_panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
     axes.step([at[name] for name in single], best, where="post", color="#999999", linewidth=1)
     marks = {name: _mark(row, name) for name in names}
     bars = np.array([row.attacks[name]["mse"][1:] for name in names]).T
+    bars[0] = bars[0].clip(min(row.attacks[name]["mse"].mean for name in names) / 4)  # not 0
     colours = [mark["color"] for mark in marks.values()]
     axes.vlines([at[name] for name in names], bars[0], bars[1], colours, linewidth=0.6)
     for name, mark in marks.items():

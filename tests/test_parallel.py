@@ -159,3 +159,14 @@ def test_a_survey_is_the_same(copy, several, monkeypatch):
     assert {key: standing[:3] for key, standing in found.items()} == {
         key: standing[:3] for key, standing in again.items()
     }
+
+
+def test_a_survey_without_pictures_asks_only_whether_they_are_there(copy):
+    suite, store = read_suite(copy), Store(copy)
+    altered, gone = (store.arrays_path(trial.key, "samples") for trial in suite.attacks[:2])
+    altered.write_bytes(altered.read_bytes()[:-1])
+    gone.unlink()
+    for pictures, damaged in ((True, {altered, gone}), (False, {gone})):
+        standings = survey(suite, store, deep=True, pictures=pictures)
+        found = {standing.damage.path for standing in standings.values() if standing.damage}
+        assert found == damaged
