@@ -245,8 +245,9 @@ def save(
     """Writes the figure in every format, without dates: the same records, the same bytes."""
     written = []
     figure.set_dpi(dpi)
-    figure.draw_without_rendering()  # the layout, once for all formats: it takes a while
-    figure.set_layout_engine(None)
+    if figure.get_layout_engine():
+        figure.draw_without_rendering()  # once for all formats: it takes a while
+        figure.set_layout_engine(None)
     for kind in formats:
         content = io.BytesIO()
         options: Any = {"metadata": {"Date": None}}

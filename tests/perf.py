@@ -220,8 +220,9 @@ def main() -> None:
         "is what the second worker brings.\n",
         *perf_grid.grid(),
         "\n## Many records\n\nSynthetic: five seeds, 19 attacks, 100 test images; the whole "
-        "command, with its start and its figures, and the peak memory of "
-        "all its processes (what they share counts in each).\n",
+        "command, with its start and its figures, on files that the operating system has in "
+        "memory, the fastest of three runs; and in another the peak memory of all its processes "
+        "together.\n",
         *perf_grid.records(),
     ]
     write_whole(OUTPUT, ("\n".join(text) + "\n").encode())
