@@ -112,9 +112,9 @@ def _padded(ends: Sequence[float]) -> tuple[float, float]:
 
 def _intervals(axes: Axes, board: Board, metric: str, colours: Mapping[str, str]) -> None:
     """Bars for the intervals of all points: two artists, for there may be a thousand points."""
-    rows = board.complete
+    rows = [row for row in board.complete if row.accuracy]
     x = np.reshape([row.accuracy for row in rows if row.accuracy], (-1, 3)).T
-    y = np.reshape([row.worst(metric) for row in rows if row.accuracy], (-1, 3)).T
+    y = np.reshape([row.worst(metric) for row in rows], (-1, 3)).T
     style: Any = {
         "colors": [(*mpl.colors.to_rgb(colours[row.defense]), 0.45) for row in rows],
         "linewidth": 0.7,

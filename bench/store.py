@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import orjson
 from filelock import FileLock, Timeout
+from safetensors.numpy import load
 
-from bench.files import ALTERED, DamagedError, Pack, content_of, unpacked, unwritable, write_whole
+from bench.files import ALTERED, DamagedError, Pack, content_of, unwritable, write_whole
 
 Record = dict[str, Any]
 SEAL = b',\n "sha256": "'
@@ -128,7 +129,7 @@ class Store:
         Raises:
             DamagedError: the file is missing, truncated or altered.
         """
-        return unpacked(self._checked(record, name))
+        return load(self._checked(record, name))
 
     def check_arrays(self, record: Record, *, pictures: bool = True) -> None:
         """Reads all arrays of a finished trial; a packed one may have lost its samples.
