@@ -50,11 +50,11 @@ class ReferenceDecoder(Attack):
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
         history = []
         for _ in range(self.epochs):
-            losses = []
+            losses, peaks = [], []
             for batch in everyone[torch.randperm(len(x))].to(x.device).split(self.batch_size):
                 if len(batch) < 2:  # batch normalisation needs two
                     continue
-                z = finite(knowledge.draw(batch)).contiguous(memory_format=torch.channels_last)
+                z = knowledge.draw(batch).contiguous(memory_format=torch.channels_last)
                 with torch.autocast(x.device.type, torch.bfloat16):
                     guess = self.net_(z)
                 loss = mse_loss(guess.float(), x[batch])
@@ -62,6 +62,8 @@ class ReferenceDecoder(Attack):
                 loss.backward()
                 optimiser.step()
                 losses.append(loss.detach())
+                peaks.append(z.abs().amax())
+            finite(torch.stack(peaks))  # once, so that no step waits for the device
             schedule.step()
             history.append(torch.stack(losses).mean())
         self.net_.eval()

@@ -52,7 +52,7 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
     Raises:
         BenchError, DatasetError, AttackError: something a person must change.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = accelerator()
     torch.backends.cudnn.deterministic = True
     torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
     store, started = Store(folder), time.perf_counter()
@@ -75,6 +75,11 @@ def run_trial(trial: Trial, folder: Path, data: Path | None) -> None:
         "machine": _machine(device),
     }
     store.finish(record, {"scores": save(scores), "samples": save(samples)})
+
+
+def accelerator() -> torch.device:
+    """Where trials run."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def load_data(dataset: dict[str, Any], data: Path | None, device: torch.device) -> Split:

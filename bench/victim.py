@@ -70,7 +70,7 @@ class Victim(nn.Module):
     def save(self, path: Path) -> str:
         """Writes the weights to ``path`` (safetensors), whole or not at all; returns the file's
         SHA-256."""
-        content = save({name: t.contiguous() for name, t in self.state_dict().items()})
+        content = save({name: t.cpu().contiguous() for name, t in self.state_dict().items()})
         write_whole(path, content)
         return hashlib.sha256(content).hexdigest()
 

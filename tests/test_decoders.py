@@ -95,11 +95,11 @@ def test_map_expects_what_the_defense_sends():
     def encoder(x: Tensor) -> Tensor:
         return torch.nn.functional.avg_pool2d(x, 2)
 
-    noisy = _expected(WhiteBox(encoder, lambda z: z + torch.randn_like(z), 1.0), 4)
+    noisy = _expected(WhiteBox(encoder, lambda z: z + torch.randn_like(z), 1.0), 4, x)
     assert torch.equal(noisy(x), encoder(x))
-    fixed = _expected(WhiteBox(encoder, torch.floor, 0.0), 4)
+    fixed = _expected(WhiteBox(encoder, torch.floor, 0.0), 4, x)
     assert torch.equal(fixed(x), encoder(x).floor())
-    many = _expected(WhiteBox(encoder, dropped, 0.0), 2000)
+    many = _expected(WhiteBox(encoder, dropped, 0.0), 2000, x)
     torch.testing.assert_close(many(x), encoder(x), rtol=0, atol=0.15)
 
 

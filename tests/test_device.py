@@ -1,0 +1,148 @@
+"""Everything off the CPU: on a device that only pretends to be one, see ``tests/pretend.py``."""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+import bench.trial
+from attacks import ATTACKS
+from bench.suite import load
+from bench.train import Training, train
+from bench.victim import Victim
+from defenses import DEFENSES
+from tests.pretend import pretending, waits
+from tests.worlds import SMALL, blurred, images, world
+
+pytestmark = pytest.mark.slow
+LATER = {"warmup_epochs": 1, "noise": 0.2}
+DEFENSE_OPTIONS = {
+    "none": {},
+    "noise": {"noise": 0.2},
+    "slot_attention": LATER | {"shutoff_steps": 0},
+}
+
+
+class Uncast(nullcontext):
+    """Autocast would round on the CPU and not on the device."""
+
+    def __init__(self, *_, **__) -> None:
+        super().__init__()
+
+
+@pytest.fixture(autouse=True)
+def _uncast(monkeypatch):
+    monkeypatch.setattr(torch, "autocast", Uncast)
+
+
+def test_mixed_devices_are_refused_and_waiting_is_seen():
+    with pretending() as device:
+        here = torch.arange(4.0, device=device)
+        with pytest.raises(RuntimeError, match="all tensors must be on one device"):
+            here + torch.ones(4)
+        assert (here * 2 + torch.tensor(1.0)).device == device
+        assert not waits
+        for look in (float, bool):
+            look(here[1])
+        here[here > 2].tolist(), here.cpu(), torch.ones(3).to(device)
+        assert len(waits) == 6
+
+
+def test_trials_on_another_device_are_those_of_the_cpu(tmp_path, monkeypatch):
+    """Every defense, and every attack on one of them, from the data to the record."""
+    suite = load(str(_suite(tmp_path)))
+    attacked = next(t.parent for t in suite.trials if t.parent and "gmm_cem" in str(t.config))
+    trials = [t for t in suite.trials if t.parent in (None, attacked)]
+    assert len(trials) == len(DEFENSES) + len(ATTACKS)
+    _same_on_both(trials, tmp_path, monkeypatch)
+
+
+def test_a_known_optimum_on_another_device_is_that_of_the_cpu(tmp_path, monkeypatch):
+    world = "dataset={use='gaussian',aux=200,test=50}"
+    few = ["defenses={noise={strengths=[0.05]}}", "attacks={ridge={}}", "training.epochs=2"]
+    victim, _ = _same_on_both(load("gaussian", [world, *few]).trials, tmp_path, monkeypatch)
+    assert victim["optimum"]["mse"] > 0
+
+
+def _same_on_both(trials, folder, monkeypatch) -> list[dict]:
+    """Runs trials on the CPU and elsewhere and compares their records; returns the CPU's."""
+    found = []
+    with pretending() as device:
+        for place in (torch.device("cpu"), device):
+            monkeypatch.setattr(bench.trial, "accelerator", lambda place=place: place)
+            out = folder / place.type
+            out.mkdir()
+            for trial in trials:
+                bench.trial.run_trial(trial, out, None)
+            found.append([_record(out, trial.key) for trial in trials])
+    for here, there in zip(*found, strict=True):
+        assert here["machine"]["device"].startswith("cpu")
+        assert there["machine"]["device"].startswith("pretend")
+        assert here.keys() == there.keys()
+        for name in ("metrics", "floors", "bound", "optimum", "history", "curve"):
+            expected = pytest.approx(_numbers(here.get(name)), rel=2e-3, abs=1e-5)
+            assert _numbers(there.get(name)) == expected
+    return found[0]
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_training_waits_for_the_device_by_the_epoch_not_by_the_step(name, photos):
+    counts = []
+    with pretending() as device:
+        split = photos.to(device)
+        for batch_size in (100, 20):
+            victim = Victim("small", name, _options(name), split.shape, split.classes).to(device)
+            waits.clear()
+            train(victim, split, Training(epochs=2, batch_size=batch_size))
+            counts.append(len(waits))
+    assert counts[0] == pytest.approx(counts[1], abs=6)  # a refit may take a round more
+    assert 0 < counts[0] < 150
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if ATTACKS[name].kind == "trained"])
+def test_attacks_wait_for_the_device_by_the_epoch_not_by_the_step(name):
+    counts = []
+    with pretending() as device:
+        x = images(200).to(device)
+        for batch_size in (50, 10):
+            options = SMALL[name] | {"batch_size": batch_size}
+            options |= {"epochs": 4} if name == "reference_decoder" else {"max_steps": 20}
+            waits.clear()
+            ATTACKS[name](**options).fit(world(x, blurred(0.1)))
+            counts.append(len(waits))
+    assert min(counts) > 0
+    assert max(counts) < min(counts) + 10
+
+
+def _options(name: str) -> dict:
+    return DEFENSE_OPTIONS.get(name, LATER)
+
+
+def _suite(folder):
+    lines = ['description = "d"', 'model = "small"', "seeds = [0]", "[dataset]", 'use = "photos"']
+    lines += ["train = 100", "val = 30", "aux = 100", "test = 30"]
+    lines += ["[training]", "epochs = 2", "batch_size = 32", "rotation = 5"]
+    for name in DEFENSES:
+        lines += [f"[defenses.{name}]", *([] if name == "none" else ["strengths = [0.1]"])]
+        options = {k: v for k, v in _options(name).items() if name != "noise"}
+        lines += [f"{key} = {value}" for key, value in options.items()]
+    for name in ATTACKS:
+        options = SMALL.get(name, {}) | ({"releases": 4} if name == "averaging" else {})
+        lines += [f"[attacks.{name}]", *(f"{key} = {value}" for key, value in options.items())]
+    path = folder / "suite.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _record(folder, key: str) -> dict:
+    return json.loads((folder / "records" / f"{key}.json").read_text())
+
+
+def _numbers(value) -> list[float]:
+    """All numbers in a record's field, in order."""
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value)]
+    if isinstance(value, list):
+        return [number for item in value for number in _numbers(item)]
+    return [value] if isinstance(value, (int, float)) else []
