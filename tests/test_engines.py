@@ -13,7 +13,7 @@ from bench.__main__ import ENGINES as OFFERED
 from bench.attempt import Outcome
 from bench.engines import ENGINES, Setting
 from bench.engines.base import Engine
-from bench.engines.local import Local
+from bench.engines.local import Local, _default_workers
 from bench.engines.slurm import _minutes
 from bench.errors import BenchError
 from bench.grid import Grid
@@ -52,6 +52,15 @@ def work(given: Trial, folder: Path) -> Outcome:
     if what == "once busy" and (folder / "diary").read_text().count("once busy") == 1:
         return Outcome("busy")
     return Outcome("done")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "workers"), [(0, 3, 3), (1, 16, 4), (2, 16, 8), (8, 16, 16), (1, 2, 2)]
+)
+def test_four_trials_share_a_gpu_where_there_are_cores_for_them(gpus, cores, workers, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert _default_workers() == workers
 
 
 def run(trials: list[Trial], folder: Path, workers: int = 2) -> Grid:
