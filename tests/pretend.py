@@ -19,15 +19,22 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "pretend"
 aten = torch.ops.aten
-COPIES = {aten._to_copy.default, aten.copy_.default, aten._copy_from.default}
+COPIES = {aten._to_copy.default, aten.copy_.default}
 INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
-WAITING = {aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default}
-WAITING |= {aten.masked_select.default, aten._unique2.default}
+WAITING = {
+    aten._local_scalar_dense.default,
+    aten._unique2.default,
+    aten.equal.default,
+    aten.masked_select.default,
+    aten.nonzero.default,
+}
 MAKERS = ("tensor", "as_tensor", "arange", "eye", "linspace", "randperm")
 """What fills or resizes a tensor of the device behind our back."""
 
 waits: list[str] = []
 """What the host waited for."""
+
+library = torch.library.Library("_", "IMPL")
 
 
 class Pretend(Tensor):
@@ -82,8 +89,7 @@ def _registered() -> torch.device:
     if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
         pytest.skip("this torch cannot have a device written in Python")
     backend_registration._setup_privateuseone_for_python_backend(NAME)
-    _registered.library = torch.library.Library("_", "IMPL")  # type: ignore[attr-defined]
-    _registered.library.fallback(_run, "PrivateUse1")  # type: ignore[attr-defined]
+    library.fallback(_run, "PrivateUse1")
     return torch.device(NAME, 0)
 
 
