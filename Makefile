@@ -3,9 +3,11 @@ PYTHON ?= python3
 SUITE ?= quick
 RUN := .venv/bin/python
 
-.venv/ready: requirements.txt
+.venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	mkdir -p .venv/typed && ln -sfn ../.. .venv/typed/smashbench
 	touch $@
 
 .PHONY: help bench test test-slow perf check format lock clean
@@ -14,7 +16,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 14
 
 bench: .venv/ready  ## run a suite and report: make bench [SUITE=quick]
-	$(RUN) -m bench run $(SUITE)
+	.venv/bin/smashbench run $(SUITE)
 
 test: .venv/ready  ## the tests, under three minutes
 	$(RUN) -m pytest

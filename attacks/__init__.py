@@ -1,16 +1,16 @@
 """The attacks: one per file, listed in ``ATTACKS``."""
 
-from attacks.averaging import Averaging
-from attacks.base import Attack, Knowledge
-from attacks.class_mean import ClassMean
-from attacks.decoder import Decoder
-from attacks.gmm import Gmm
-from attacks.knn import Knn
-from attacks.map import Map
-from attacks.mean import Mean
-from attacks.query_decoder import QueryDecoder
-from attacks.reference_decoder import ReferenceDecoder
-from attacks.ridge import Ridge
+from smashbench.attacks.averaging import Averaging
+from smashbench.attacks.base import Attack, Knowledge
+from smashbench.attacks.class_mean import ClassMean
+from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.gmm import Gmm
+from smashbench.attacks.knn import Knn
+from smashbench.attacks.map import Map
+from smashbench.attacks.mean import Mean
+from smashbench.attacks.query_decoder import QueryDecoder
+from smashbench.attacks.reference_decoder import ReferenceDecoder
+from smashbench.attacks.ridge import Ridge
 
 ATTACKS: dict[str, type[Attack]] = {
     "mean": Mean,

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Self
 from annotated_types import Ge
 from torch import Tensor
 
-from attacks.base import Knowledge
-from attacks.decoder import Decoder
+from smashbench.attacks.base import Knowledge
+from smashbench.attacks.decoder import Decoder
 
 
 class Averaging(Decoder):

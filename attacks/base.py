@@ -76,6 +76,8 @@ class Attack(ABC):
     """The knowledge it needs."""
     kind: ClassVar[Literal["floor", "closed_form", "trained"]]
     """``floor`` ignores the features, ``closed_form`` needs no iterative training."""
+    noise_aware: ClassVar[bool] = True
+    """Whether it is fitted to releases as the defense makes them, noise and all."""
     releases: int = 1
     """Releases of each image that ``reconstruct`` is given."""
     converged_: bool = True

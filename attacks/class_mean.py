@@ -5,7 +5,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, releases
 
 
 class ClassMean(Attack):
@@ -16,6 +16,7 @@ class ClassMean(Attack):
     """
 
     kind = "floor"
+    noise_aware = False
     images_: Tensor
 
     def fit(self, knowledge: Knowledge) -> Self:

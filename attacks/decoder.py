@@ -10,9 +10,9 @@ from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
-from attacks.base import Attack, Knowledge, releases
-from attacks.network import Network
-from attacks.similarity import ssim
+from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.network import Network
+from smashbench.attacks.similarity import ssim
 
 CLIP = 2.0
 """Largest norm of a gradient, of the loss in units of its value before training: rare batches

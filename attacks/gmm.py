@@ -8,8 +8,8 @@ import torch
 from annotated_types import Ge, Gt, Lt, MinLen
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge, releases
-from attacks.ridge import Ridge
+from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.ridge import Ridge
 
 SHRINKAGES = (0.0, 0.03, 0.1, 0.3, 0.6, 0.9)
 

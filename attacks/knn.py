@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, releases
 
 WIDENINGS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 """Candidates for the bandwidth, in units of the noise."""

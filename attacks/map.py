@@ -8,8 +8,8 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from attacks.base import AttackError, Knowledge, Level, WhiteBox, releases
-from attacks.decoder import Decoder
+from smashbench.attacks.base import AttackError, Knowledge, Level, WhiteBox, releases
+from smashbench.attacks.decoder import Decoder
 
 ANCHORS, TV = (0.03, 0.3), (0.0, 0.1, 0.3)
 """Candidates for the weights of the prior's two terms."""

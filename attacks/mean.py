@@ -4,13 +4,14 @@ from typing import Self
 
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge
+from smashbench.attacks.base import Attack, Knowledge
 
 
 class Mean(Attack):
     """Floor: the mean of the attacker's images, whatever was sent."""
 
     kind = "floor"
+    noise_aware = False
     image_: Tensor
 
     def fit(self, knowledge: Knowledge) -> Self:

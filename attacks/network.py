@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, pixel_unshuffle, silu, unfold
 
-from attacks.base import AttackError
+from smashbench.attacks.base import AttackError
 
 
 class Network(nn.Module):

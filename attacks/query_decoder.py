@@ -5,8 +5,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attacks.base import AttackError, Knowledge, Level
-from attacks.decoder import Decoder
+from smashbench.attacks.base import AttackError, Knowledge, Level
+from smashbench.attacks.decoder import Decoder
 
 
 class QueryDecoder(Decoder):

@@ -7,8 +7,8 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from attacks.base import Attack, AttackError, Knowledge, finite, releases
-from attacks.decoder import predict
+from smashbench.attacks.base import Attack, AttackError, Knowledge, finite, releases
+from smashbench.attacks.decoder import predict
 
 
 class ReferenceDecoder(Attack):

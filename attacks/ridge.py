@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, releases
 
 PENALTIES = torch.logspace(-6, 1, 15)
 """Candidates for the ridge penalty, in units of the mean variance of a feature."""

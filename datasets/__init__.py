@@ -1,14 +1,14 @@
 """The data sets: one per file, listed in ``DATASETS``."""
 
-from datasets.base import Dataset, DatasetError, Part, Prior, Split
-from datasets.cifar10 import Cifar10
-from datasets.cifar100 import Cifar100
-from datasets.facescrub import FaceScrub
-from datasets.fashion_mnist import FashionMnist
-from datasets.gaussian import Gaussian
-from datasets.image_folder import ImageFolder
-from datasets.photos import Photos
-from datasets.tiny_imagenet import TinyImageNet
+from smashbench.datasets.base import Dataset, DatasetError, Part, Prior, Split
+from smashbench.datasets.cifar10 import Cifar10
+from smashbench.datasets.cifar100 import Cifar100
+from smashbench.datasets.facescrub import FaceScrub
+from smashbench.datasets.fashion_mnist import FashionMnist
+from smashbench.datasets.gaussian import Gaussian
+from smashbench.datasets.image_folder import ImageFolder
+from smashbench.datasets.photos import Photos
+from smashbench.datasets.tiny_imagenet import TinyImageNet
 
 DATASETS: dict[str, type[Dataset]] = {
     "photos": Photos,

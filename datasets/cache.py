@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from datasets.base import DatasetError
+from smashbench.datasets.base import DatasetError
 
 FORMAT = 1
 """Raised when what is kept changes."""

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from datasets.base import DatasetError, Part
-from datasets.download import download, unpack
-from datasets.official import Official
-from datasets.stored import Arrays
+from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.download import download, unpack
+from smashbench.datasets.official import Official
+from smashbench.datasets.stored import Arrays
 
 AUX, VAL = 9_000, 1_000
 """Of the published split: test images that are the attacker's, and training images of ``val``."""

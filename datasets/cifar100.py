@@ -1,6 +1,6 @@
 """CIFAR-100 (Krizhevsky, 2009) through torchvision, checked against its md5 sums."""
 
-from datasets.cifar10 import Cifar10
+from smashbench.datasets.cifar10 import Cifar10
 
 
 class Cifar100(Cifar10):

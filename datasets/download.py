@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 from filelock import FileLock
 from tqdm import tqdm
 
-from datasets.base import DatasetError
+from smashbench.datasets.base import DatasetError
 
 CHUNK = 1 << 20
 NOTHING_LEFT = 416

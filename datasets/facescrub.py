@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, MultipleOf
 
-from datasets.image_folder import ImageFolder
+from smashbench.datasets.image_folder import ImageFolder
 
 
 class FaceScrub(ImageFolder):

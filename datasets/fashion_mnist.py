@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from datasets.download import download
-from datasets.official import Official
-from datasets.stored import Arrays
+from smashbench.datasets.download import download
+from smashbench.datasets.official import Official
+from smashbench.datasets.stored import Arrays
 
 SIDE, BORDER = 28, 2
 

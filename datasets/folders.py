@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from tqdm import tqdm
 
-from datasets.base import DatasetError
+from smashbench.datasets.base import DatasetError
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp"}
 

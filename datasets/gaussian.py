@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from annotated_types import Ge
 
-from datasets.base import Dataset, DatasetError, Part, Prior, Split
+from smashbench.datasets.base import Dataset, DatasetError, Part, Prior, Split
 
 SIDE, FACTORS = 16, 12
 SPREAD, DETAIL, APART = 0.01, 0.005, 0.03

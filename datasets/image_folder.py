@@ -8,9 +8,9 @@ import torch
 from annotated_types import Ge, MultipleOf
 from torch import Tensor
 
-from datasets.base import DatasetError, Part
-from datasets.folders import by_folder, read_images, version
-from datasets.stored import Arrays, Stored, dealt
+from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.folders import by_folder, read_images, version
+from smashbench.datasets.stored import Arrays, Stored, dealt
 
 SHARES = {"train": 0.50, "val": 0.10, "aux": 0.20, "test": 0.20}
 

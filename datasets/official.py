@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from datasets.base import DatasetError, Part
-from datasets.download import md5_of
-from datasets.stored import Arrays, Stored, dealt
+from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.download import md5_of
+from smashbench.datasets.stored import Arrays, Stored, dealt
 
 SHARES = {"train": 0.70, "val": 0.05, "aux": 0.25}
 

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge
 from PIL import Image
 
-from datasets.base import Dataset, DatasetError, Part, Split
+from smashbench.datasets.base import Dataset, DatasetError, Part, Split
 
 PHOTOS = {
     "astronaut": "astronaut.png",

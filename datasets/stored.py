@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from datasets.base import Dataset, DatasetError, Part, Split
-from datasets.cache import decoded
-from datasets.split import stratified
+from smashbench.datasets.base import Dataset, DatasetError, Part, Split
+from smashbench.datasets.cache import decoded
+from smashbench.datasets.split import stratified
 
 Arrays = dict[str, Tensor]
 """Decoded images: ``x`` (N, C, H, W) uint8 with labels ``y`` (N,) int64, and where the set has a

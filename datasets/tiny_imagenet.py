@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import torch
 from annotated_types import Ge
 
-from datasets.base import DatasetError, Part
-from datasets.download import download, unpack
-from datasets.folders import is_image, read_images, version
-from datasets.image_folder import per_class
-from datasets.official import SHARES
-from datasets.stored import Arrays, Stored, dealt
+from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.download import download, unpack
+from smashbench.datasets.folders import is_image, read_images, version
+from smashbench.datasets.image_folder import per_class
+from smashbench.datasets.official import SHARES
+from smashbench.datasets.stored import Arrays, Stored, dealt
 
 URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 MD5 = "90528d7ca1a48142e341f4ef8d21d0de"

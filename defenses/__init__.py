@@ -1,14 +1,15 @@
 """The defenses: one per file, listed in ``DEFENSES``."""
 
-from defenses.base import Defense
-from defenses.gated_pooling import GatedPooling
-from defenses.gmm_cem import GmmCem
-from defenses.kmeans_cem import KMeansCem
-from defenses.noise import Noise
-from defenses.slot_attention import SlotAttention
+from smashbench.defenses.base import Defense
+from smashbench.defenses.gated_pooling import GatedPooling
+from smashbench.defenses.gmm_cem import GmmCem
+from smashbench.defenses.kmeans_cem import KMeansCem
+from smashbench.defenses.noise import Noise
+from smashbench.defenses.none import NoDefense
+from smashbench.defenses.slot_attention import SlotAttention
 
 DEFENSES: dict[str, type[Defense]] = {
-    "none": Defense,
+    "none": NoDefense,
     "noise": Noise,
     "kmeans_cem": KMeansCem,
     "gmm_cem": GmmCem,

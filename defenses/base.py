@@ -1,6 +1,7 @@
-"""What a defense is. The base class does nothing and is the baseline ``none``."""
+"""What a defense is. The base class does nothing."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -8,8 +9,25 @@ Diagnostics = dict[str, Tensor]
 """Named 0-d tensors, detached; the training loop averages them over each epoch."""
 
 
+Role = Literal["control", "baseline", "defense"]
+
+
+class Diagnostic(NamedTuple):
+    """How a diagnostic is shown, in figures and tables.
+
+    Args:
+        label: in words, with its unit.
+        logarithmic: drawn on a logarithmic axis.
+        column: its value in the last epoch is a column of the leaderboard.
+    """
+
+    label: str
+    logarithmic: bool = False
+    column: bool = False
+
+
 class Defense(nn.Module):
-    """No defense: the features leave the client as they are.
+    """The base of all defenses: the features leave the client as they are.
 
     A defense overrides any of ``forward``, ``penalty`` and ``refresh``. Its hyper-parameters are
     keyword-only arguments of its constructor, with defaults; a suite may set each of them.
@@ -21,6 +39,13 @@ class Defense(nn.Module):
 
     strength: ClassVar[str | None] = None
     """The hyper-parameter a suite sweeps; None where there is nothing to sweep."""
+
+    role: ClassVar[Role] = "defense"
+    """``control``: undefended, what the attacks must break. ``baseline``: plain noise, what every
+    other defense is compared with."""
+
+    diagnostics: ClassVar[Mapping[str, Diagnostic]] = {}
+    """What ``penalty`` reports and how it is shown. What is not declared is recorded, not shown."""
 
     noise: float = 0.0
     """Standard deviation of the Gaussian noise that ``forward`` adds; 0 if it adds none."""

@@ -2,15 +2,15 @@
 
 from abc import abstractmethod
 from math import log
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from defenses.base import Diagnostics
-from defenses.groups import Groups
-from defenses.noise import Noise
+from smashbench.defenses.base import Diagnostic, Diagnostics, Role
+from smashbench.defenses.groups import Groups
+from smashbench.defenses.noise import Noise
 
 Gate = Literal["log", "linear", "capacity"]
 Variance = Literal["per_dim", "mean", "trace"]
@@ -51,6 +51,12 @@ class Cem(Noise):
     """
 
     strength = "lam"
+    role: ClassVar[Role] = "defense"
+    diagnostics = {
+        "surrogate": Diagnostic("surrogate (unweighted penalty)", logarithmic=True, column=True),
+        "active_gates": Diagnostic("share of active gates", column=True),
+        "nonfinite": Diagnostic("non-finite samples per step"),
+    }
 
     refresh_every: int = 0
     """Epochs between refits of statistics, after the warm-up; 0 where there are none."""

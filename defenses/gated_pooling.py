@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from defenses.base import Diagnostics
-from defenses.cem import Cem, Count, NonNegative
-from defenses.groups import Groups
+from smashbench.defenses.base import Diagnostic, Diagnostics
+from smashbench.defenses.cem import Cem, Count, NonNegative
+from smashbench.defenses.groups import Groups
 
 
 class GatedPooling(Cem):
@@ -30,6 +30,11 @@ class GatedPooling(Cem):
             and passes no gradient through it; ``uniform`` weighs all samples alike.
         cem: the options of ``Cem``.
     """
+
+    diagnostics = Cem.diagnostics | {
+        "effective_samples": Diagnostic("effective samples per class", column=True),
+        "samples_per_class": Diagnostic("samples per class in a batch"),
+    }
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from defenses.base import Diagnostics
-from defenses.cem import Cem, Count
-from defenses.groups import Groups, by_class
+from smashbench.defenses.base import Diagnostic, Diagnostics
+from smashbench.defenses.cem import Cem, Count
+from smashbench.defenses.groups import Groups, by_class
 
 
 class GmmCem(Cem):
@@ -30,6 +30,10 @@ class GmmCem(Cem):
         cem: the options of ``Cem``.
     """
 
+    diagnostics = Cem.diagnostics | {
+        "occupancy": Diagnostic("clusters in use, share"),
+        "components_per_sample": Diagnostic("effective components per sample"),
+    }
     weights: Tensor
     means: Tensor
     precisions: Tensor

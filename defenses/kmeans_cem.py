@@ -8,9 +8,9 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from defenses.base import Diagnostics
-from defenses.cem import Cem, Count, NonNegative, Variance
-from defenses.groups import Groups, by_class
+from smashbench.defenses.base import Diagnostic, Diagnostics
+from smashbench.defenses.cem import Cem, Count, NonNegative, Variance
+from smashbench.defenses.groups import Groups, by_class
 
 
 class KMeansCem(Cem):
@@ -36,6 +36,7 @@ class KMeansCem(Cem):
         cem: the options of ``Cem``.
     """
 
+    diagnostics = Cem.diagnostics | {"occupancy": Diagnostic("clusters in use, share")}
     centres: Tensor
     weights: Tensor
     spreads: Tensor

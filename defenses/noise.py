@@ -1,12 +1,12 @@
 """Additive Gaussian noise."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from defenses.base import Defense
+from smashbench.defenses.base import Defense, Role
 
 
 class Noise(Defense):
@@ -17,6 +17,7 @@ class Noise(Defense):
     """
 
     strength = "noise"
+    role: ClassVar[Role] = "baseline"
 
     def __init__(
         self, shape: tuple[int, int, int], classes: int, *, noise: Annotated[float, Ge(0)] = 0.1

@@ -7,9 +7,9 @@ from annotated_types import Ge, MultipleOf
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, softplus
 
-from defenses.base import Diagnostics
-from defenses.cem import Cem, Count, NonNegative, Positive
-from defenses.groups import Groups
+from smashbench.defenses.base import Diagnostic, Diagnostics
+from smashbench.defenses.cem import Cem, Count, NonNegative, Positive
+from smashbench.defenses.groups import Groups
 
 
 class SlotAttention(Cem):
@@ -40,6 +40,15 @@ class SlotAttention(Cem):
         gate_range: the penalty is 0 while the mean dimension or SNR gate is outside this range.
         cem: the options of ``Cem``; ``gate`` and ``variance`` do not apply here.
     """
+
+    diagnostics = Cem.diagnostics | {
+        "effective_samples": Diagnostic("effective samples per class", column=True),
+        "dimension_gate": Diagnostic("mean dimension gate"),
+        "snr_gate": Diagnostic("mean SNR gate"),
+        "class_gate": Diagnostic("mean class gate"),
+        "slot_mass_entropy": Diagnostic("slot mass entropy, nats"),
+        "shut_off": Diagnostic("share of steps shut off"),
+    }
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ def bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess
 def started(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
     """Starts a command and returns at once."""
     return subprocess.Popen(
-        [sys.executable, "-m", "bench", *map(str, arguments)],
+        [sys.executable, "-m", "smashbench.bench", *map(str, arguments)],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if k != "SMASHBENCH_DATA"} | environment,
         stdout=subprocess.PIPE,

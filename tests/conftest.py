@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.__main__ import main
-from datasets import Split
-from datasets.photos import Photos
+from smashbench.bench.command import main
+from smashbench.datasets import Split
+from smashbench.datasets.photos import Photos
 from tests.commands import bench
 from tests.sets import write_all
 

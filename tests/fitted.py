@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from defenses import DEFENSES
-from defenses.cem import Cem
+from smashbench.defenses import DEFENSES
+from smashbench.defenses.cem import Cem
 
 SHAPE = (2, 3, 2)
 

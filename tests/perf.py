@@ -15,14 +15,14 @@ import torch
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from bench.files import write_whole
-from bench.options import options_of
-from bench.victim import Victim
-from defenses import DEFENSES
-from defenses.cem import Cem
-from defenses.gmm_cem import GmmCem
-from defenses.groups import by_class
-from defenses.kmeans_cem import KMeansCem
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.store.files import write_whole
+from smashbench.bench.suite.options import options_of
+from smashbench.defenses import DEFENSES
+from smashbench.defenses.cem import Cem
+from smashbench.defenses.gmm_cem import GmmCem
+from smashbench.defenses.groups import by_class
+from smashbench.defenses.kmeans_cem import KMeansCem
 from tests import perf_grid, reference
 
 CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]

@@ -8,23 +8,24 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save
 from tqdm import tqdm
 
-from bench import suite
-from bench.attempt import Outcome, attempt
-from bench.engines import Setting
-from bench.engines.local import Local
-from bench.grid import Grid
-from bench.plan import Estimates
-from bench.progress import Progress
-from bench.store import Store, _sealed
-from bench.trials import Trial
-from tests.commands import ROOT, bench
+from smashbench.bench.run.attempt import Outcome, attempt
+from smashbench.bench.run.engines import RunOptions
+from smashbench.bench.run.engines.local import Local
+from smashbench.bench.run.estimates import Estimates
+from smashbench.bench.run.progress import Progress
+from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.store.store import Store, _sealed
+from smashbench.bench.suite import toml as suite
+from smashbench.bench.suite.trial import Trial
+from tests.commands import ROOT
+from tests.forge import attack_record, victim_record
 
 TRIALS = 1000
 BUSY = 0.25
@@ -35,14 +36,12 @@ IMAGES = 100
 
 def nothing(trial: Trial, folder: Path) -> Outcome:
     """A whole attempt (claim, log, record) at a trial without work."""
-    import bench.trial
+    from smashbench.bench.run import perform
 
     def empty(trial: Trial, folder: Path, data: object) -> None:
-        record = {"key": trial.key, "status": "ok", "config": trial.config}
-        record |= {"source": trial.source, "arrays": {}, "seconds": {"total": 0.0}}
-        Store(folder).write(record | {"checkpoint_sha256": ""})
+        Store(folder).write(victim_record(trial))
 
-    bench.trial.run_trial = empty
+    perform.perform = empty
     return attempt(trial, folder=folder, data=None, minutes=1)
 
 
@@ -71,7 +70,7 @@ def grid() -> list[str]:
         for workers in (1, 2):
             with tempfile.TemporaryDirectory() as folder:
                 place = partial(nothing, folder=Path(folder)) if work is nothing else work
-                engine = Local(Setting(place, Path(folder), workers, 1))
+                engine = Local(place, RunOptions(Path(folder), workers=workers, minutes=1))
                 for trial in trials[:workers]:  # the start of the workers is not counted
                     engine.submit(trial)
                 for _ in range(workers):
@@ -79,7 +78,7 @@ def grid() -> list[str]:
                 started = time.perf_counter()
                 todo = trials[workers:]
                 with Progress(len(todo), 0, 0) as progress:
-                    Grid(todo, Store(Path(folder)), engine, Estimates([], {})).run(progress)
+                    Scheduler(todo, Store(Path(folder)), engine, Estimates([], {})).run(progress)
                 times.append(1000 * (time.perf_counter() - started) / len(todo))
                 engine.close()
         ratio = times[0] / times[1]
@@ -87,19 +86,14 @@ def grid() -> list[str]:
     return lines
 
 
-def records(total: int = 100_000, seeds: int = 5, attacks: int = 19, sweep: int = 25) -> list[str]:
+def records(total: int = 10_000, seeds: int = 5, attacks: int = 19, sweep: int = 25) -> list[str]:
     """Seconds and memory of commands on a folder of ``total`` synthetic records, which the
     operating system has in memory: the commands are measured, not the disk."""
     lines = ["| records | command | seconds | GB |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as folder:
-        real = Path(folder) / "real"
-        done = bench(
-            "run", "smoke", "--out", real, "--only", "defense=none", "--only", "attack=knn"
-        )
-        assert done.returncode == 0, done.stderr
         for size in (total // 100, total // 10, total):
             place = Path(folder) / "many"
-            _synthesize(real, place, size, seeds, attacks, sweep)
+            _synthesize(place, size, seeds, attacks, sweep)
             for command in ("status", "report", "pack", "status", "report"):
                 for path in [place / Store.PACK, *place.glob("records/*"), *place.glob("scores/*")]:
                     with suppress(FileNotFoundError):
@@ -111,29 +105,25 @@ def records(total: int = 100_000, seeds: int = 5, attacks: int = 19, sweep: int 
     return lines
 
 
-def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sweep: int) -> None:
-    """A folder like one that a run would have left, from two real records with other numbers."""
-    rows = size // seeds // (attacks + 1)
+def _synthesize(place: Path, size: int, seeds: int, attacks: int, sweep: int) -> None:
+    """A folder like one that a run would have left, of records made by hand."""
+    rows = max(1, size // seeds // (attacks + 1))
     strengths = [round(0.01 * (n + 1), 2) for n in range(min(sweep, rows))]
     labels = [f"defense_{n}" for n in range(rows // len(strengths))]
     file = place.parent / "many.toml"
-    text = (ROOT / "bench" / "suites" / "smoke.toml").read_text().split("[defenses.none]")[0]
+    smoke = (suite.SUITES / "smoke.toml").read_text()
+    text = smoke.split("[defenses.none]")[0]
     text = text.replace("seeds = [0]", f"seeds = {list(range(seeds))}") + "[defenses.none]\n"
     text += "".join(
         f"[defenses.{label}]\nuse = 'noise'\nstrengths = {strengths}\n" for label in labels
     )
     file.write_text(text + "".join(f"[attacks.knn_{n}]\nuse = 'knn'\n" for n in range(attacks)))
-    from bench.saved import save_suite
-
     many = suite.load(str(file))
     save_suite(many, place)
     for name in ("records", "scores", "samples"):
         (place / name).mkdir()
-    found = [json.loads(path.read_text()) for path in (real / "records").glob("*.json")]
-    victim, attack = sorted(found, key=lambda record: bool(record["parent"]))
-    rng, numbers = np.random.default_rng(0), count()
+    rng = np.random.default_rng(0)
     for trial in tqdm(many.trials, leave=False, disable=None):
-        record = dict(attack if trial.parent else victim)
         if trial.parent:
             scores = {
                 "mse": rng.uniform(0.005, 0.05, IMAGES).astype(np.float32),
@@ -146,13 +136,10 @@ def _synthesize(real: Path, place: Path, size: int, seeds: int, attacks: int, sw
             name: rng.integers(0, 255, (n, 3, 32, 32), np.uint8) for name, n in names.items()
         }
         arrays = {"scores": save(scores), "samples": save(samples)}
-        record |= {"key": trial.key, "config": trial.config, "parent": trial.parent}
-        record |= {"source": trial.source, "number": next(numbers)}
-        record["arrays"] = {
-            name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()
-        }
-        record.pop("sha256")
-        text = json.dumps(record, indent=1).removesuffix("\n}")
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()}
+        make = attack_record if trial.parent else victim_record
+        record = make(trial, *(float(each.mean()) for each in scores.values()), arrays=hashes)
+        text = json.dumps(record.model_dump(mode="json"), indent=1).removesuffix("\n}")
         Store(place).record_path(trial.key).write_bytes(_sealed(text.encode()))
         for name, content in arrays.items():
             Store(place).arrays_path(trial.key, name).write_bytes(content)
@@ -162,7 +149,7 @@ def _measured(command: str, place: Path) -> tuple[float, float]:
     """Seconds of a command, the fastest of three runs (one of ``pack``, which changes the folder),
     and the peak memory (GB) of its processes, seen ten times a second in another run: to look takes
     time."""
-    arguments = [sys.executable, "-m", "bench", command, str(place)]
+    arguments = [sys.executable, "-m", "smashbench.bench", command, str(place)]
     seconds, peak = float("inf"), 0
     for _ in range(1 if command == "pack" else 3):
         started = time.perf_counter()

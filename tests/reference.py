@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, softplus
 
-from defenses.cem import Cem
-from defenses.gated_pooling import GatedPooling
-from defenses.gmm_cem import GmmCem
-from defenses.kmeans_cem import KMeansCem
-from defenses.slot_attention import SlotAttention
+from smashbench.defenses.cem import Cem
+from smashbench.defenses.gated_pooling import GatedPooling
+from smashbench.defenses.gmm_cem import GmmCem
+from smashbench.defenses.kmeans_cem import KMeansCem
+from smashbench.defenses.slot_attention import SlotAttention
 
 
 def gate(v: Tensor, d: Cem) -> Tensor:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attacks import ATTACKS
-from attacks.base import AttackError, releases
+from smashbench.attacks import ATTACKS
+from smashbench.attacks.base import AttackError, releases
 from tests.worlds import LEARNING, SMALL, blurred, images, world
 
 

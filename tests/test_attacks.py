@@ -8,11 +8,11 @@ import torch
 from sklearn import linear_model
 from torch import Tensor
 
-from attacks.class_mean import ClassMean
-from attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
-from attacks.knn import Knn
-from attacks.mean import Mean
-from attacks.ridge import Ridge
+from smashbench.attacks.class_mean import ClassMean
+from smashbench.attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
+from smashbench.attacks.knn import Knn
+from smashbench.attacks.mean import Mean
+from smashbench.attacks.ridge import Ridge
 from tests.worlds import blurred, error, images, world
 
 

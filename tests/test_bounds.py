@@ -6,10 +6,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.bounds import lower_bound, optimum, pixel_noise, posterior_mean, van_trees
-from bench.victim import Victim
-from datasets import Prior
-from datasets.gaussian import Gaussian
+from smashbench.bench.experiment.bounds import (
+    lower_bound,
+    optimum,
+    pixel_noise,
+    posterior_mean,
+    van_trees,
+)
+from smashbench.bench.experiment.victim import Victim
+from smashbench.datasets import Prior
+from smashbench.datasets.gaussian import Gaussian
 
 
 def test_one_pixel_by_hand():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets import DATASETS, DatasetError
+from smashbench.datasets import DATASETS, DatasetError
 from tests.sets import CIFAR, TINY, cached, flip
 
 

@@ -3,18 +3,21 @@
 import inspect
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
 
-from attacks import ATTACKS, Attack, Knowledge
-from attacks.base import WhiteBox
-from bench.models import MODELS
-from bench.models.vgg11 import CONFIGURATION
-from bench.options import options_of, resolve
-from bench.victim import Victim
-from datasets import DATASETS, DatasetError
-from defenses import DEFENSES, Defense
+from smashbench.attacks import ATTACKS, Attack, Knowledge
+from smashbench.attacks.base import Level, WhiteBox
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.models.vgg11 import CONFIGURATION
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.watch import WATCHED
+from smashbench.bench.suite.options import options_of, resolve
+from smashbench.datasets import DATASETS, DatasetError
+from smashbench.defenses import DEFENSES, Defense
+from smashbench.defenses.base import Diagnostic, Role
 
 TABLES = {"defense": DEFENSES, "attack": ATTACKS, "dataset": DATASETS}
 COMPONENTS = [(name, entry) for table in TABLES.values() for name, entry in table.items()]
@@ -52,6 +55,39 @@ def test_a_defense_releases_the_same_shape_and_a_scalar_penalty(component):
         assert loss.isfinite()
         assert all(v.shape == () and not v.requires_grad for v in diagnostics.values())
     defense.load_state_dict({k: v.clone() for k, v in defense.state_dict().items()})
+
+
+@pytest.mark.parametrize("component", DEFENSES.values())
+def test_a_defense_declares_the_diagnostics_that_it_reports(component):
+    shape, classes = (8, 4, 4), 5
+    early = {"warmup_epochs": 0, "shutoff_steps": 0}
+    known = options_of(component).model_fields
+    defense: Defense = component(shape, classes, **{n: v for n, v in early.items() if n in known})
+    z, y = torch.rand(30, *shape), torch.arange(30) % classes
+    seen: set[str] = set()
+    for defense.epoch in range(4):
+        if defense.wants_refresh:
+            defense.refresh(z, y)
+        seen |= defense.train().penalty(z, y)[1].keys()
+    assert seen == component.diagnostics.keys()
+    for name, declared in component.diagnostics.items():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert isinstance(declared, Diagnostic)
+        assert declared.label
+    assert not component.diagnostics.keys() & WATCHED.keys()
+
+
+def test_one_defense_is_the_control_and_one_the_baseline():
+    roles = [component.role for component in DEFENSES.values()]
+    assert set(roles) <= set(get_args(Role))
+    assert roles.count("control") == roles.count("baseline") == 1
+
+
+@pytest.mark.parametrize("component", ATTACKS.values())
+def test_an_attack_declares_its_kind_its_knowledge_and_what_it_is_fitted_to(component):
+    assert component.kind in get_args(get_type_hints(Attack)["kind"])[0].__args__
+    assert component.level in get_args(Level)
+    assert isinstance(component.noise_aware, bool)
 
 
 @pytest.fixture
@@ -95,8 +131,6 @@ def test_an_attack_reconstructs_images_in_range_and_deterministically(component,
         assert guesses[-1].shape == (7, 3, 16, 16)
         assert guesses[-1].min() >= 0
         assert guesses[-1].max() <= 1
-    assert component.level in ("pairs", "query", "white_box")
-    assert component.kind in ("floor", "closed_form", "trained")
     assert isinstance(attack.converged_, bool)
     assert all(isinstance(loss, float) for loss in attack.history_)
     torch.manual_seed(1)

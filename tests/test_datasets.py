@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from datasets import DatasetError, Part, Split
-from datasets.cifar10 import Cifar10
-from datasets.facescrub import FaceScrub
-from datasets.photos import SHARES, Photos, _photo, _regions
-from datasets.split import stratified
-from datasets.tiny_imagenet import TinyImageNet
+from smashbench.datasets import DatasetError, Part, Split
+from smashbench.datasets.cifar10 import Cifar10
+from smashbench.datasets.facescrub import FaceScrub
+from smashbench.datasets.photos import SHARES, Photos, _photo, _regions
+from smashbench.datasets.split import stratified
+from smashbench.datasets.tiny_imagenet import TinyImageNet
 
 
 def test_photos_are_the_published_ones():

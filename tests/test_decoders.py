@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from attacks.averaging import Averaging
-from attacks.base import AttackError, WhiteBox
-from attacks.decoder import Decoder, _ssim_l1
-from attacks.map import Map, _expected, _total_variation
-from attacks.query_decoder import QueryDecoder
-from attacks.reference_decoder import reference_network
-from attacks.ridge import Ridge
-from attacks.similarity import ssim
+from smashbench.attacks.averaging import Averaging
+from smashbench.attacks.base import AttackError, WhiteBox
+from smashbench.attacks.decoder import Decoder, _ssim_l1
+from smashbench.attacks.map import Map, _expected, _total_variation
+from smashbench.attacks.query_decoder import QueryDecoder
+from smashbench.attacks.reference_decoder import reference_network
+from smashbench.attacks.ridge import Ridge
+from smashbench.attacks.similarity import ssim
 from tests.worlds import QUICK, blurred, error, images, world
 
 

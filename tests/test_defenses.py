@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from defenses.cem import Cem
-from defenses.kmeans_cem import KMeansCem
-from defenses.noise import Noise
+from smashbench.defenses.cem import Cem
+from smashbench.defenses.kmeans_cem import KMeansCem
+from smashbench.defenses.noise import Noise
 from tests.fitted import CEM, SHAPE, VARIANTS, batch, make
 
 
@@ -169,7 +169,7 @@ def test_noise_has_its_standard_deviation_in_training_and_in_evaluation():
 
 def test_cost_does_not_grow_with_the_classes():
     """Groups are never more than samples, however many classes there are."""
-    from defenses.groups import Groups
+    from smashbench.defenses.groups import Groups
 
     for classes in (5, 12, 500, 10_000):
         groups = Groups.of(torch.randint(classes, (12,)), classes, torch.float32)

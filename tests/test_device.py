@@ -6,12 +6,13 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-import bench.trial
-from attacks import ATTACKS
-from bench.suite import load
-from bench.train import Training, train
-from bench.victim import Victim
-from defenses import DEFENSES
+from smashbench.attacks import ATTACKS
+from smashbench.bench.experiment.train import train
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.run import perform as performing
+from smashbench.bench.suite.toml import load
+from smashbench.defenses import DEFENSES
 from tests.pretend import pretending, waits
 from tests.worlds import SMALL, blurred, images, world
 
@@ -70,11 +71,11 @@ def _same_on_both(trials, folder, monkeypatch) -> list[dict]:
     found = []
     with pretending() as device:
         for place in (torch.device("cpu"), device):
-            monkeypatch.setattr(bench.trial, "accelerator", lambda place=place: place)
+            monkeypatch.setattr(performing, "accelerator", lambda place=place: place)
             out = folder / place.type
             out.mkdir()
             for trial in trials:
-                bench.trial.run_trial(trial, out, None)
+                performing.perform(trial, out, None)
             found.append([_record(out, trial.key) for trial in trials])
     for here, there in zip(*found, strict=True):
         assert here["machine"]["device"].startswith("cpu")

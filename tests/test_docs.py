@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bench import suite
-from bench.models import MODELS
-from datasets import DATASETS
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.suite import toml as suite
+from smashbench.datasets import DATASETS
 from tests.commands import ROOT
 
 ATTACK = re.compile(r"^(mean|class_mean|gmm|knn|decoder)_(mse|ssim|psnr|fvu)$")

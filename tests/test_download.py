@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from datasets import DATASETS, DatasetError
-from datasets import download as downloads
-from datasets.cifar10 import Cifar10
-from datasets.download import download, unpack
+from smashbench.datasets import DATASETS, DatasetError
+from smashbench.datasets import download as downloads
+from smashbench.datasets.cifar10 import Cifar10
+from smashbench.datasets.download import download, unpack
 
 CONTENT = bytes(range(256)) * 20_000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -149,7 +149,7 @@ def test_fetched_fashion_mnist_is_loaded(url, sets, tmp_path, monkeypatch):
 
 
 def test_fetched_tiny_imagenet_is_loaded(url, sets, tmp_path, monkeypatch):
-    from datasets import tiny_imagenet
+    from smashbench.datasets import tiny_imagenet
 
     archive = shutil.make_archive(
         str(tmp_path / "served"), "zip", sets, base_dir="tiny-imagenet-200"

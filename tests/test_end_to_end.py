@@ -4,12 +4,17 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from bench import suite
-from bench.plan import survey
-from bench.store import Store
+from smashbench.bench.report.rows import read
+from smashbench.bench.report.tables import write_csv
+from smashbench.bench.run.survey import survey
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite import toml as suite
 from tests.commands import bench
 from tests.survivors import same_as_uninterrupted
 
@@ -96,6 +101,21 @@ def test_a_report_is_a_pure_function_of_the_records(copy, here):
         assert after[name] == content, name
 
 
+def test_a_frame_is_the_table_that_is_written(copy):
+    """With gaps, too: a trial is missing. Written numbers have six significant digits."""
+    store, trials = Store(copy), read_suite(copy).attacks
+    store.record_path(trials[-1].key).unlink()
+    frame = read(copy).to_frame()
+    assert frame["missing_trials"].tolist() == [0, 0, 0, 0, 0, 0, 1]
+    table = pd.read_csv(write_csv(frame, copy / "again.csv"))
+    assert list(frame) == list(table)
+    for name, column in table.items():
+        if pd.api.types.is_numeric_dtype(column):
+            np.testing.assert_allclose(frame[name].astype(float), column, rtol=5e-6)
+        else:
+            assert frame[name].fillna("").tolist() == column.fillna("").tolist()
+
+
 def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
     store, loaded = Store(copy), suite.load("smoke")
 
@@ -104,12 +124,12 @@ def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
         return {trial.label for trial in loaded.trials if standings[trial.key].state != "done"}
 
     assert unfinished() == set()
-    victim = next(v for v in loaded.victims if v.config["defense"]["name"] == "none")
-    record = store.read(victim.key)
-    store.write(record | {"source": "of another day"})
+    victim = next(v for v in loaded.victims if v.victim.defense.name == "none")
+    record = store.victim(victim.key)
+    store.write(record.model_copy(update={"source": 16 * "0"}))  # of another day
     assert "none, seed 0" in unfinished()
     assert len(unfinished()) == 6  # and the five attacks on it
-    store.write(record | {"checkpoint_sha256": "trained again"})
+    store.write(record.model_copy(update={"checkpoint_sha256": 64 * "0"}))  # trained again
     assert len(unfinished()) == 5
 
 

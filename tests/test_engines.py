@@ -9,32 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import ENGINES as OFFERED
-from bench.attempt import Outcome
-from bench.engines import ENGINES, Setting
-from bench.engines.base import Engine
-from bench.engines.local import Local, _default_workers
-from bench.engines.slurm import _minutes
-from bench.errors import BenchError
-from bench.grid import Grid
-from bench.plan import Estimates
-from bench.progress import Progress
-from bench.store import Store
-from bench.trials import Trial, key_of
+from smashbench.bench.command import ENGINES as OFFERED
+from smashbench.bench.errors import BenchError
+from smashbench.bench.run.attempt import Outcome
+from smashbench.bench.run.engines import ENGINES, RunOptions
+from smashbench.bench.run.engines.base import Engine
+from smashbench.bench.run.engines.local import Local, _default_workers
+from smashbench.bench.run.engines.slurm import _minutes
+from smashbench.bench.run.estimates import Estimates
+from smashbench.bench.run.progress import Progress
+from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Trial
+from tests.forge import attack_trial, victim_trial
 
 
 def trial(what: str, parent: Trial | None = None, number: int = 0) -> Trial:
-    defense = {"label": what, "name": "none", "strength": None}
-    config = {"defense": defense, "seed": number}
     if parent:
-        attack = {"label": what, "name": "mean"}
-        config = {"victim": parent.config, "attack": attack, "seed": number}
-    return Trial(key_of(config), config, parent.key if parent else None)
+        return attack_trial(parent, "mean", number, what)
+    return victim_trial("none", None, number, what)
 
 
 def work(given: Trial, folder: Path) -> Outcome:
     """Does what the label says, and writes it down."""
-    what = given.config["attack" if given.parent else "defense"]["label"]
+    what = given.attack.label if given.attack else given.victim.defense.label
     with (folder / "diary").open("a") as diary:
         diary.write(f"{what} {os.getpid()}\n")
     if what == "kill":
@@ -63,15 +61,19 @@ def test_four_trials_share_a_gpu_where_there_are_cores_for_them(gpus, cores, wor
     assert _default_workers() == workers
 
 
-def run(trials: list[Trial], folder: Path, workers: int = 2) -> Grid:
-    engine = Local(Setting(partial(work, folder=folder), folder, workers, 1))
+def run(trials: list[Trial], folder: Path, workers: int = 2) -> Scheduler:
+    engine = local(folder, workers)
     try:
-        grid = Grid(trials, Store(folder), engine, Estimates([], {}))
+        scheduler = Scheduler(trials, Store(folder), engine, Estimates([], {}))
         with Progress(len(trials), 0, workers) as progress:
-            grid.run(progress)
+            scheduler.run(progress)
     finally:
         engine.close()
-    return grid
+    return scheduler
+
+
+def local(folder: Path, workers: int) -> Local:
+    return Local(partial(work, folder=folder), RunOptions(folder, workers=workers, minutes=1))
 
 
 def diary_lines(folder: Path) -> list[str]:
@@ -86,10 +88,10 @@ def test_every_way_to_die_costs_one_trial(tmp_path):
     """Also an exit with code 0, which looks like success to whoever only reads exit codes."""
     deaths = [trial("kill"), trial("exit"), trial("leave")]
     well = [trial("fine", number=n) for n in range(4)]
-    grid = run([well[0], *deaths, *well[1:]], tmp_path)
-    assert grid.failed == 3
+    scheduler = run([well[0], *deaths, *well[1:]], tmp_path)
+    assert scheduler.failed == 3
     store = Store(tmp_path)
-    causes = [store.read(each.key)["error"] for each in deaths]
+    causes = [store.read(each.key).error for each in deaths]
     assert causes[0] == "its process was killed by SIGKILL, perhaps for lack of memory"
     assert causes[1] == "its process ended with exit code 0"
     assert causes[2] == "its process ended with exit code 3"
@@ -100,10 +102,10 @@ def test_every_way_to_die_costs_one_trial(tmp_path):
 def test_the_attacks_of_a_failed_victim_fail_with_it_and_others_do_not(tmp_path):
     bad, good = trial("fail"), trial("fine")
     attacks = [trial("mean", victim, n) for n, victim in enumerate([bad, good, bad])]
-    grid = run([bad, good, *attacks], tmp_path)
-    assert grid.failed == 3
+    scheduler = run([bad, good, *attacks], tmp_path)
+    assert scheduler.failed == 3
     for lost in (attacks[0], attacks[2]):
-        error = Store(tmp_path).read(lost.key)["error"]
+        error = Store(tmp_path).read(lost.key).error
         assert error == f"its victim {bad.key} failed: short"
     assert diary(tmp_path).count("mean") == 1
 
@@ -112,21 +114,21 @@ def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     victims = [trial("victim", number=n) for n in range(2)]
     quick = [trial("mean", victim) for victim in victims]
     slow = [trial("slow", victim) for victim in victims]
-    engine = Local(Setting(partial(work, folder=tmp_path), tmp_path, 1, 1))
+    engine = local(tmp_path, 1)
     estimates = Estimates([], {})
     estimates.observe(victims[0], 10)
     estimates.observe(quick[0], 0.1)
     estimates.observe(slow[0], 100)
-    grid = Grid([*victims, *quick, *slow], Store(tmp_path), engine, estimates)
+    scheduler = Scheduler([*victims, *quick, *slow], Store(tmp_path), engine, estimates)
     with Progress(6, 0, 1) as progress:
-        grid.run(progress)
+        scheduler.run(progress)
     engine.close()
     assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]
 
 
 def test_a_trial_that_another_run_is_at_is_tried_later(tmp_path):
-    grid = run([trial("once busy"), trial("fine")], tmp_path)
-    assert grid.failed == 0
+    scheduler = run([trial("once busy"), trial("fine")], tmp_path)
+    assert scheduler.failed == 0
     assert diary(tmp_path).count("once busy") == 2
 
 
@@ -136,7 +138,7 @@ def test_what_a_person_must_change_stops_the_run(tmp_path):
 
 
 def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
-    engine = Local(Setting(partial(work, folder=tmp_path), tmp_path, 1, 1))
+    engine = local(tmp_path, 1)
     for moment in ("starting", "idle"):
         first, second = trial("fine"), trial("fine", number=1)
         engine.submit(first)

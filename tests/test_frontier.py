@@ -1,15 +1,21 @@
 """Frontiers, hypervolumes, ranks and paired comparisons, on numbers one can check by hand."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import figures, judgement, leaderboard, published
-from bench.board import METRICS
-from bench.frontier import hypervolume, privacy_at, ranks
-from bench.stats import DRAWS, Estimate
-from bench.trials import Suite, Trial
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report import published
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
+from smashbench.bench.report.figures.tradeoff import shown_values
+from smashbench.bench.report.frontier import hypervolume, privacy_at, ranks
+from smashbench.bench.report.statistics import DRAWS, Estimate
+from smashbench.bench.suite.config import Component
+from smashbench.bench.suite.trial import Suite, victim_trial
+from tests import forge
 
 POINTS = st.lists(
     st.tuples(st.floats(0.1, 1), st.floats(0, 1)), min_size=1, max_size=6, unique_by=lambda p: p[0]
@@ -75,28 +81,33 @@ def test_ranks_tie_where_intervals_overlap():
     assert ranks([Estimate(m, m, m) for m in (1, 3, 2)]) == [(3, 3), (1, 1), (2, 2)]
 
 
-def row(defense, strength, accuracy, error, noise=None, jitter=0.0) -> leaderboard.Row:
+def row(defense, strength, accuracy, error, noise=0.0, jitter=0.0) -> Row:
     """A row whose draws deviate together with those of every other row, and by ``jitter`` alone."""
     shared = np.linspace(-0.05, 0.05, DRAWS)
     own = jitter * np.random.default_rng(0).normal(size=DRAWS)
-    made = leaderboard.Row(defense, strength, defense, seeds=[0, 1], chance=0.1, noise=noise)
+    role = forge.ROLES.get(defense, "defense")
+    made = Row(defense, strength, role, seeds=[0, 1], chance=0.1, noise=noise)
     made.freedom = (0, 10**9)  # images without end: no stretch
     draws = {"accuracy": accuracy + shared, "mse": error * (1 + 2 * shared) + own}
     made.draws = draws | {"fvu": draws["mse"] / 0.1}
-    exact = {name: Estimate(error, error, error) for name in METRICS}
-    exact["fvu"] = Estimate(error / 0.1, error / 0.1, error / 0.1)
     made.accuracy = Estimate(accuracy, accuracy - 0.0475, accuracy + 0.0475)
-    made.attacks, made.worst_attack, made.worst_ssim_attack = {"gmm": exact}, "gmm", "gmm"
+    values = dict.fromkeys(METRICS, error) | {"fvu": error / 0.1}
+    made.attacks = {"gmm": forge.attack_summary(values)}
     return made
 
 
-def board(*rows) -> leaderboard.Board:
-    return leaderboard.Board(Suite("hand", "", (), ()), list(rows), {})
+def board(*rows) -> Board:
+    return Board(Suite("hand", "", (), ()), list(rows), {})
+
+
+def by_name(*rows) -> dict[str, dict[str, object]]:
+    """The table of defenses, by label."""
+    return {line["defense"]: line for line in by_defense(board(*rows)).to_dict("records")}
 
 
 def test_paired_differences_cancel_what_rows_share():
     plain, better = row("noise", 0.1, 0.9, 0.02, 0.1), row("cem", 5.0, 0.88, 0.03, 0.1)
-    found = judgement.against_noise(board(plain, better))
+    found = against_noise(board(plain, better))
     assert found["cem", 5.0]["accuracy_over_noise"] == pytest.approx((-0.02, -0.02, -0.02))
     assert found["cem", 5.0]["mse_over_noise"].mean == pytest.approx(0.01)
     low = found["cem", 5.0]["mse_over_noise"].low
@@ -107,23 +118,21 @@ def test_paired_differences_cancel_what_rows_share():
 def test_a_row_is_compared_with_noise_of_its_own_strength_and_seeds():
     plain, other = row("noise", 0.1, 0.9, 0.02, 0.1), row("noise", 0.4, 0.8, 0.05, 0.4)
     cem = row("cem", 5.0, 0.88, 0.03, 0.4)
-    found = judgement.against_noise(board(plain, other, cem))
+    found = against_noise(board(plain, other, cem))
     assert found["cem", 5.0]["mse_over_noise"].mean == pytest.approx(-0.02)
     # at accuracy .88 the frontier of noise has FVU .2 + (.5 - .2) * .02 / .1 = .26
     assert found["cem", 5.0]["fvu_over_noise"].mean == pytest.approx(0.3 - 0.26)
     other.seeds = plain.seeds = [0]
-    assert judgement.against_noise(board(plain, other, cem))["cem", 5.0] == {
-        "accuracy_over_noise": None,
-        "mse_over_noise": None,
-        "fvu_over_noise": None,
-    }
+    nothing = dict.fromkeys(OVER_NOISE)
+    assert against_noise(board(plain, other, cem))["cem", 5.0] == nothing
+    assert set(nothing) == {"accuracy_over_noise", "mse_over_noise", "fvu_over_noise"}
 
 
 def test_two_rows_of_the_same_noise_are_compared_with_each_other():
     """As merged folders may have them."""
     one, two = row("noise", 0.4, 0.8, 0.05, 0.4), row("noise", 0.4, 0.81, 0.04, 0.4)
     two.defense = "noise (theirs)"
-    found = judgement.against_noise(board(one, two))
+    found = against_noise(board(one, two))
     assert found["noise", 0.4]["mse_over_noise"].mean == pytest.approx(0.01)
     assert found["noise (theirs)", 0.4]["mse_over_noise"].mean == pytest.approx(-0.01)
 
@@ -131,29 +140,30 @@ def test_two_rows_of_the_same_noise_are_compared_with_each_other():
 def test_a_line_per_defense():
     none = row("none", None, 0.95, 0.01)
     plain = [row("noise", 0.1, 0.93, 0.02, 0.1), row("noise", 0.4, 0.85, 0.05, 0.4)]
-    lines = {line["defense"]: line for line in judgement.by_defense(board(none, *plain))}
+    lines = by_name(none, *plain)
     assert set(lines) == {"none", "noise"}
     noise = lines["noise"]
     assert noise["strengths"] == 2
     assert noise["hypervolume"] == pytest.approx(((0.93 - 0.85) * 0.2 + (0.85 - 0.1) * 0.5) / 0.9)
     assert noise["fvu_at_2_points"] == pytest.approx(0.2)
     assert noise["fvu_at_5_points"] == pytest.approx(0.2 + 0.3 * 0.03 / 0.08)
-    assert noise["fvu_at_1_points"] is None  # at .94 there is no noise
+    assert pd.isna(noise["fvu_at_1_points"])  # at .94 there is no noise
     assert lines["none"]["fvu_at_1_points"] == pytest.approx(0.1)
     assert (noise["rank_best"], lines["none"]["rank_best"]) == (1, 2)
 
 
 def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
-    (line,) = judgement.by_defense(board(row("noise", 0.1, 0.93, 0.02, 0.1)))
-    assert line["fvu_at_1_points"] is None
+    (line,) = by_name(row("noise", 0.1, 0.93, 0.02, 0.1)).values()
+    assert pd.isna(line["fvu_at_1_points"])
     assert line["rank_best"] == line["rank_worst"] == 1
 
 
 def test_published_rows_stand_beside_their_own_protocol_alone():
     def suite(**changes) -> Suite:
-        options = {"split": "xia2025"}
-        dataset = {"name": "cifar10", "options": options | changes}
-        return Suite("hand", "", (Trial("key", {"dataset": dataset, "model": "vgg11"}, None),), ())
+        dataset = Component(name="cifar10", options={"split": "xia2025"} | changes)
+        update = {"dataset": dataset, "model": "vgg11"}
+        config = forge.victim_trial().victim.model_copy(update=update)
+        return Suite("hand", "", (victim_trial(config),), ())
 
     found = {row.name: value for row, value in published.points(suite(), "mse")}
     assert found["bottleneck + CEM"] == 0.0058
@@ -168,11 +178,11 @@ def test_one_wild_row_does_not_hide_the_others():
     wild.accuracy = Estimate(0.8, 0.0, 1.0)
     shown = board(row("none", None, 0.9, 0.01, 0.1), wild)
     shown.floors["mean_image"] = {"mse": 0.1, "ssim": 0.1}
-    accuracies, values = figures.shown_values(shown, "fvu")
+    accuracies, values = shown_values(shown, METRICS["fvu"])
     assert accuracies == pytest.approx([0.8 - 0.1 / 6, 0.9 + 0.1 / 6])
     assert max(values) >= 1.0
     calm = board(row("none", None, 0.9, 0.01, 0.1), row("noise", 0.2, 0.8, 0.02, 0.2))
     calm.floors |= shown.floors
     for each, mean in zip(calm.rows, (0.9, 0.8), strict=True):
         each.accuracy = Estimate(mean, mean - 0.01, mean + 0.01)
-    assert figures.shown_values(calm, "fvu")[0] == pytest.approx([0.79, 0.91])
+    assert shown_values(calm, METRICS["fvu"])[0] == pytest.approx([0.79, 0.91])

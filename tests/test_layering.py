@@ -1,25 +1,43 @@
-"""bench -> attacks, defenses, datasets -> torch, and never the other way."""
+"""bench -> attacks, defenses, datasets -> torch, and never the other way; and within bench."""
 
 import ast
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+
+from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite
+from tests.forge import attack_trial, keep_attack, keep_victim, victim_trial
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("bench", "attacks", "defenses", "datasets")
 
 
-def imported(path: Path) -> set[str]:
+WINGS = ("errors", "frozen", "experiment", "suite", "store", "run", "report", "commands", "command")
+"""Of the bench, lowest first."""
+APART = {"run", "report"}
+"""Neither imports the other."""
+FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, inside functions and for types, too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found & set(PACKAGES)
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """Our packages among them."""
+    return {name.split(".")[1] for name in imports(path) if name.startswith("smashbench.")}
 
 
 @pytest.mark.parametrize("package", ["attacks", "defenses", "datasets"])
@@ -31,7 +49,7 @@ def test_components_import_only_their_own_package(package):
 def test_imports_have_no_effects_and_no_cycles():
     """Each package imports alone, prints nothing, starts no threads and touches no seeds."""
     for package in PACKAGES:
-        code = f"import torch; s = torch.get_rng_state(); import {package}; "
+        code = f"import torch; s = torch.get_rng_state(); import smashbench.{package}; "
         code += "assert torch.equal(s, torch.get_rng_state())"
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
@@ -39,24 +57,52 @@ def test_imports_have_no_effects_and_no_cycles():
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_report_starts_without_pytorch():
-    """It takes a second, and tables need none of it."""
-    code = (
-        "import bench.__main__, bench.report, bench.compare, sys; assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import smashbench.bench.command, smashbench.bench.report.write",
+        "from smashbench.bench.command import main; main(['--help'])",
+        "from smashbench.bench.command import main; main(['run', '--help'])",
+    ],
+)
+def test_help_and_a_report_start_without_pytorch(code):
+    """It takes seconds, and tables need none of it."""
+    code = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
+    subprocess.run([sys.executable, "-c", f"{code}assert 'torch' not in sys.modules"], check=True)
 
 
-def test_datasets_is_ours_and_nothing_is_packaged():
-    import datasets
+def test_a_report_is_written_without_pytorch(tmp_path):
+    victim = victim_trial("none", None)
+    attack = attack_trial(victim, "gmm")
+    save_suite(Suite("one", "", (victim,), (attack,)), tmp_path)
+    keep_victim(Store(tmp_path), victim)
+    keep_attack(Store(tmp_path), attack)
+    code = "import sys; from smashbench.bench.command import main; code = main(sys.argv[1:]); "
+    code += "assert 'torch' not in sys.modules; sys.exit(code)"
+    subprocess.run([sys.executable, "-c", code, "report", tmp_path], check=True)
+    assert (tmp_path / "leaderboard.csv").is_file()
 
-    assert Path(datasets.__file__).parent == ROOT / "datasets"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["tool"]["setuptools"]["packages"] == []
-    assert "Private :: Do Not Upload" in project["project"]["classifiers"]
+
+def test_our_modules_have_one_name():
+    """A module under two names would be two modules, with two tables of components."""
+    for path in FILES:
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert not roots & set(PACKAGES), path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*.py")), ids=str)
+def test_the_wings_of_the_bench_import_one_way(path):
+    ours = path.relative_to(ROOT / "bench").parts[0].removesuffix(".py")
+    if ours.startswith("__"):
+        return  # starts the command
+    for name in imports(path):
+        if not name.startswith("smashbench.bench."):
+            continue
+        theirs = name.split(".")[2]
+        assert WINGS.index(theirs) <= WINGS.index(ours), name
+        assert theirs == ours or {theirs, ours} != APART, name
 
 
 def test_files_stay_small():
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            assert len(path.read_text().splitlines()) <= 300, path
+    for path in FILES:
+        assert len(path.read_text().splitlines()) <= 300, path

@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from bench import leaderboard, tables
-from bench.saved import read_suite
-from bench.store import Store
-from bench.trials import Suite, Trial, key_of
+from smashbench.bench.report.rows import read
+from smashbench.bench.report.tables import write_csv
+from smashbench.bench.run.attempt import failure
+from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.saved_suite import read_suite, save_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.config import key_of
+from smashbench.bench.suite.trial import Suite, Trial
 
 DEFENSE = "kmeans_cem"
+OTHER = 16 * "f"
 
 
 def submission(
@@ -21,32 +26,32 @@ def submission(
 ) -> Path:
     """What an author would send: the records of one defense, with changes to its training, to its
     records, to its scores or to its name."""
-    from bench.saved import save_suite
-
-    source, store, suite = Store(run), Store(folder), read_suite(run)
+    source, store = Store(run), Store(folder)
     victims, attacks = [], []
-    for trial in suite.trials:
-        old = trial.config["victim"] if trial.parent else trial.config
-        if old["defense"]["label"] != DEFENSE:
+    for trial in read_suite(run).trials:
+        if trial.victim.defense.label != DEFENSE:
             continue
-        victim = {**old, "training": {**old["training"], **(training or {})}}
-        victim["defense"] = {**old["defense"], "label": label or DEFENSE}
-        config = {**trial.config, "victim": victim} if trial.parent else victim
-        if trial.parent and (changed := (attack or {}).get(config["attack"]["label"])):
-            options = {**config["attack"]["options"], **changed}
-            config = {**config, "attack": {**config["attack"], "options": options}}
-        new = Trial(key_of(config), config, key_of(victim) if trial.parent else None)
-        (attacks if trial.parent else victims).append(new)
-        found = source.need(trial.key)
-        arrays = {}
-        for name in found["arrays"]:
-            content = source.arrays_path(trial.key, name).read_bytes()
-            if mse and name == "scores" and trial.parent:
-                values = load(content)
-                content = save(values | {"mse": np.float32(mse) * values["mse"]})
-            arrays[name] = content
-        found |= {"key": new.key, "config": new.config, "parent": new.parent, **(record or {})}
-        store.finish(found, arrays)
+        old = trial.victim
+        victim = config = old.model_copy(
+            update={
+                "training": old.training.model_copy(update=training or {}),
+                "defense": old.defense.model_copy(update={"label": label or DEFENSE}),
+            }
+        )
+        if trial.attack:
+            options = trial.attack.options | (attack or {}).get(trial.attack.label, {})
+            chosen = trial.attack.model_copy(update={"options": options})
+            config = trial.config.model_copy(update={"victim": victim, "attack": chosen})
+        new = Trial(key_of(config), config, key_of(victim) if trial.attack else None)
+        (attacks if trial.attack else victims).append(new)
+        found = source.finished(trial.key)
+        arrays = {name: source.arrays_path(trial.key, name).read_bytes() for name in found.arrays}
+        if mse and trial.attack:
+            values = load(arrays["scores"])
+            arrays["scores"] = save(values | {"mse": np.float32(mse) * values["mse"]})
+        changes = {"key": new.key, "config": new.config, "parent": new.parent}
+        changes |= {"arrays": store.write_arrays(new.key, arrays), **(record or {})}
+        store.write(found.model_copy(update=changes))
     save_suite(Suite("theirs", "", tuple(victims), tuple(attacks)), folder)
     return folder
 
@@ -58,8 +63,7 @@ def board(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
 
 def merge_into(out: Path, *folders: Path) -> dict[tuple[str, str], dict[str, str]]:
     """The leaderboard of several folders, without the pictures of a whole report."""
-    merged, _ = leaderboard.read(folders)
-    tables.write_csv(tables.leaderboard(merged), out / "leaderboard.csv")
+    write_csv(read(*folders).to_frame(), out / "leaderboard.csv")
     return board(out)
 
 
@@ -99,7 +103,7 @@ def test_one_name_for_two_attacks_is_told_apart(run, tmp_path):
 def test_a_success_anywhere_beats_a_failure(run, copy, tmp_path):
     store = Store(copy)
     lost = next(t for t in read_suite(copy).attacks if "gmm on kmeans" in t.label)
-    store.write({**store.need(lost.key), "status": "failed", "error": "x"})
+    store.write(failure(lost, "x"))
     assert merge_into(tmp_path / "both", copy, run) == board(run)
 
 
@@ -116,7 +120,7 @@ def test_a_row_with_fewer_attacks_says_so(run, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data_hash": "other"}, ["data_hash other instead of"]),
+        ({"data_hash": OTHER}, [f"data_hash {OTHER} instead of"]),
         ({"metric_version": 99}, ["metric_version 99 instead of 1"]),
     ],
 )
@@ -136,8 +140,8 @@ def test_a_comparison_names_what_moved_beyond_its_interval(run, copy, tmp_path, 
     assert moved.returncode == 1
     lines = moved.stdout.splitlines()
     assert len(lines) == 3
-    assert lines[0].startswith(f"{DEFENSE} 0.1: worst mse ")
-    assert lines[1].startswith(f"{DEFENSE} 0.1: worst fvu ")
+    assert lines[0].startswith(f"{DEFENSE} 0.1: worst MSE ")
+    assert lines[1].startswith(f"{DEFENSE} 0.1: worst FVU ")
     assert lines[-1] == "1 rows in both, see above"
     slightly = submission(run, tmp_path / "slightly", mse=1.05)
     assert here("compare", tmp_path / "before", slightly).returncode == 0
@@ -150,12 +154,26 @@ def test_the_records_are_a_tidy_table(run):
     assert len(rows) == 7 * 6
     store = Store(run)
     for row in rows:
-        record = store.need(row["key"])
+        record = store.finished(row["key"])
         assert row["status"] == "ok"
-        assert row["victim"] == (record["parent"] or record["key"])
-        if record["parent"]:
-            assert float(row["mse_mean"]) == pytest.approx(record["metrics"]["mse"]["mean"], 1e-5)
+        assert row["victim"] == (record.parent or record.key)
+        if record.parent:
+            assert float(row["mse_mean"]) == pytest.approx(record.metrics["mse"].mean, 1e-5)
             assert row["attack_seed"] == "0"
             assert row["accuracy"] == ""
         else:
-            assert float(row["accuracy"]) == pytest.approx(record["metrics"]["accuracy"], 1e-5)
+            assert float(row["accuracy"]) == pytest.approx(record.metrics.accuracy, 1e-5)
+
+
+def test_a_file_that_does_not_fit_is_named_in_the_folder_that_it_is_in(run, tmp_path):
+    theirs = submission(run, tmp_path / "theirs", label="mine")
+    store, trial = Store(theirs), read_suite(theirs).attacks[0]
+    scores = load(store.arrays_path(trial.key, "scores").read_bytes())
+    short = save({name: values[:-1].copy() for name, values in scores.items()})
+    arrays = store.attack(trial.key).arrays | store.write_arrays(trial.key, {"scores": short})
+    store.write(store.attack(trial.key).model_copy(update={"arrays": arrays}))
+    with pytest.raises(
+        DamagedError, match="has scores of 99 images where others have 100"
+    ) as found:
+        read(run, theirs)
+    assert found.value.path == store.arrays_path(trial.key, "scores")

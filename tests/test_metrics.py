@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage.metrics import mean_squared_error, peak_signal_noise_ratio, structural_similarity
 
-from bench.metrics import mse, psnr, ssim
+from smashbench.bench.experiment.measure import scores_of
+from smashbench.bench.experiment.metrics import METRICS, Metric, scored
+from smashbench.bench.experiment.metrics.checks import check
+from smashbench.bench.experiment.metrics.mse import mse
+from smashbench.bench.experiment.metrics.ssim import ssim
 
 SKIMAGE = {
     "gaussian_weights": True,
@@ -30,6 +34,11 @@ def test_every_image_agrees_with_scikit_image(shape, spread):
         if spread:
             expected = peak_signal_noise_ratio(a, b, data_range=1)
             assert float(psnr(x, guess)[i]) == pytest.approx(expected, abs=1e-4)
+
+
+def psnr(x: torch.Tensor, guess: torch.Tensor) -> np.ndarray:
+    """As a report has it: from the scores."""
+    return METRICS["psnr"].values({"mse": mse(x, guess).numpy()}, {"mse": 1.0})
 
 
 def test_ssim_of_photographs_and_smooth_images(photos):
@@ -58,20 +67,41 @@ def test_psnr_is_per_image_and_uses_a_range_of_one():
     assert psnr(x, guess).tolist() == pytest.approx([20, 40])  # with 255 they would be 68 and 88
 
 
-@pytest.mark.parametrize("metric", [mse, psnr, ssim])
+@pytest.mark.parametrize("score", [check, scores_of])
 @pytest.mark.parametrize("bad", [1.5, -0.1, float("nan"), 200.0])
-def test_images_out_of_range_are_an_error(metric, bad):
+def test_images_out_of_range_are_an_error(score, bad):
     x = torch.zeros(1, 3, 16, 16)
     wrong = x.clone()
     wrong[0, 0, 0, 0] = bad
     with pytest.raises(ValueError, match="reconstruction pixels"):
-        metric(x, wrong)
+        score(x, wrong)
     with pytest.raises(ValueError, match="original pixels"):
-        metric(wrong, x)
+        score(wrong, x)
 
 
 def test_shapes_must_match_and_hold_a_window():
     with pytest.raises(ValueError, match="expected two"):
-        mse(torch.zeros(1, 3, 8, 8), torch.zeros(2, 3, 8, 8))
+        scores_of(torch.zeros(1, 3, 8, 8), torch.zeros(2, 3, 8, 8))
     with pytest.raises(ValueError, match="at least 11"):
         ssim(torch.zeros(1, 3, 8, 8), torch.zeros(1, 3, 8, 8))
+
+
+def test_every_metric_is_declared_whole(photos):
+    """What is scored is scored per image in its bounds; what is derived comes from what is."""
+    x, guess = photos.test.x[:5], photos.test.x[5:10]
+    scores = {name: values.numpy() for name, values in scores_of(x, guess).items()}
+    assert scores.keys() == scored().keys()
+    floor = {name: float(values.mean()) for name, values in scores.items()}
+    for name, metric in METRICS.items():
+        assert isinstance(metric, Metric)
+        assert metric.name == name
+        assert metric.label
+        assert (metric.score is None) == (metric.derive is not None)
+        assert metric.judge in scored()
+        values = metric.values(scores, floor)
+        assert values.shape == (5,)
+        assert values.dtype == np.float64
+        assert metric.bounds[0] <= values.min() <= values.max() <= metric.bounds[1]
+        mean = metric.values({metric.judge: scores[metric.judge].mean(keepdims=True)}, floor)
+        if metric.linear:
+            assert float(mean[0]) == pytest.approx(values.mean(), rel=1e-6)

@@ -4,10 +4,10 @@ close."""
 import pytest
 import torch
 
-from attacks import ATTACKS, Knowledge
-from bench.bounds import optimum
-from bench.victim import Victim
-from datasets.gaussian import Gaussian
+from smashbench.attacks import ATTACKS, Knowledge
+from smashbench.bench.experiment.bounds import optimum
+from smashbench.bench.experiment.victim import Victim
+from smashbench.datasets.gaussian import Gaussian
 
 NOISE = 0.02
 

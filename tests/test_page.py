@@ -9,7 +9,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-COLUMNS = ("defense", "strength", "accuracy", "worst MSE", "FVU", "SSIM", "PSNR")
+COLUMNS = ("defense", "strength", "accuracy", "MSE", "SSIM", "PSNR", "FVU")
 
 
 class _Balanced(HTMLParser):
@@ -43,7 +43,7 @@ def test_the_page_is_whole_and_holds_all_it_needs(run):
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
     for flag in ("not_converged", "randomized"):
         assert f"<dt>{flag}</dt>" in text
-    assert "python -m bench run smoke --only defense=noise --only strength=0.3" in text
+    assert "smashbench run smoke --only defense=noise --only strength=0.3" in text
 
 
 def test_what_a_label_holds_is_text(run, tmp_path, here):
@@ -137,7 +137,7 @@ def test_curves_change_with_the_metric_and_points_speak(browser):
         points = browser.find_elements("css selector", f"#plot-{metric} .point")
         assert len(points) == 7
         text = points[1].get_attribute("aria-label")
-        assert re.match(rf"noise 0\.3: accuracy 0\.\d+ \[.*\], worst {metric.upper()} ", text)
+        assert re.match(rf"noise 0\.3: accuracy \.\d+ \[.*\], worst {metric.upper()} ", text)
         assert points[1].get_attribute("tabindex") == "0"
 
 

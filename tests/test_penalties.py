@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from defenses.gated_pooling import GatedPooling
-from defenses.kmeans_cem import KMeansCem
+from smashbench.defenses.gated_pooling import GatedPooling
+from smashbench.defenses.kmeans_cem import KMeansCem
 from tests import reference
 from tests.fitted import SHAPE, VARIANTS, batch, gradients, make
 
@@ -39,7 +39,7 @@ def test_kmeans_by_hand():
 
 
 def test_gated_attention_by_hand(monkeypatch):
-    monkeypatch.setattr("defenses.gated_pooling.layer_norm", lambda z, shape: z)
+    monkeypatch.setattr("smashbench.defenses.gated_pooling.layer_norm", lambda z, shape: z)
     defense = GatedPooling(
         (2, 1, 1), 2, variance="trace", noise=0.1, var_threshold=0.2, gamma=1e-6,
         warmup_epochs=0, scale=1.0,

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from defenses import DEFENSES
-from defenses.gmm_cem import GmmCem
-from defenses.kmeans_cem import KMeansCem
+from smashbench.defenses import DEFENSES
+from smashbench.defenses.gmm_cem import GmmCem
+from smashbench.defenses.kmeans_cem import KMeansCem
 from tests.fitted import SHAPE
 
 HAND = torch.tensor([[0.0, 0.0], [0.2, 0.1], [-0.1, 0.05], [0.15, -0.05]], dtype=torch.float64)

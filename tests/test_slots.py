@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from defenses.slot_attention import SlotAttention
+from smashbench.defenses.slot_attention import SlotAttention
 from tests.fitted import SHAPE, batch, make
 
 

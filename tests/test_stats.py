@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from bench.stats import DRAWS, _weights, freedom, interval, means, resample
+from smashbench.bench.report.statistics import DRAWS, _weights, freedom, interval, means, resample
 
 
 def mean_of(values):

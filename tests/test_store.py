@@ -7,18 +7,27 @@ import os
 import pytest
 import torch
 
-from bench.errors import BenchError
-from bench.files import DamagedError, read_checked, read_json, write_json, write_whole
-from bench.store import Store
-from bench.trials import key_of
-from bench.victim import Victim
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.run.attempt import failure
+from smashbench.bench.store.files import DamagedError, read_checked, write_whole
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.config import Component, VictimConfig, key_of
+from tests.forge import attack_record, attack_trial, keep_victim, victim_record, victim_trial
+
+
+def with_options(**options) -> VictimConfig:
+    dataset = Component(name="photos", options=options)
+    return victim_trial().victim.model_copy(update={"dataset": dataset})
 
 
 def test_keys_are_canonical():
-    assert key_of({"a": 1, "b": [1.0, None]}) == key_of({"b": [1.0, None], "a": 1})
-    assert key_of({"a": 1}) != key_of({"a": 2})
-    with pytest.raises(ValueError, match="JSON"):
-        key_of({"a": float("nan")})
+    whole = key_of(with_options(a=1, b=[1.0, None]))
+    assert whole == key_of(with_options(b=[1.0, None], a=1))
+    assert whole != key_of(with_options(a=2, b=[1.0, None]))
+    assert key_of(with_options(a=1)) != key_of(with_options(a=1.0))
+    with pytest.raises(ValueError, match="'a' is no number"):
+        with_options(a=float("nan"))
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -39,46 +48,54 @@ def test_an_unwritable_folder_is_one_clear_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     with pytest.raises(BenchError, match=r"cannot write .*choose another --out"):
-        write_json(blocked / "record.json", {})
+        Store(blocked).write(victim_record(victim_trial()))
 
 
 @pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe"])
 def test_a_truncated_record_is_named(tmp_path, content):
-    path = tmp_path / "record.json"
-    path.write_bytes(content)
-    with pytest.raises(BenchError, match=r"record.json: truncated or altered; run the suite again"):
-        read_json(path)
+    store, key = written(tmp_path)
+    store.record_path(key).write_bytes(content)
+    with pytest.raises(BenchError, match=rf"{key}.json: truncated or altered; run the suite again"):
+        store.read(key)
 
 
 def test_a_record_under_another_name_is_refused(tmp_path):
-    store = Store(tmp_path)
-    config = {"seed": 0}
-    record = {"key": key_of(config), "status": "ok", "config": config}
+    store, trial = Store(tmp_path), victim_trial()
+    record = victim_record(trial)
     store.write(record)
-    assert store.get(record["key"]) == record
-    assert store.get("fedcba9876543210") is None
-    store.write(record | {"status": "failed"})
-    assert store.get(record["key"]) is None
-    path = store.record_path(record["key"])
+    assert store.finished(trial.key) == record
+    assert store.victim(trial.key) == record
+    assert store.attack(trial.key) is None
+    assert store.finished("fedcba9876543210") is None
+    store.write(failure(trial, "no memory"))
+    assert store.read(trial.key) == failure(trial, "no memory")
+    assert store.finished(trial.key) is None
+    path = store.record_path(trial.key)
     path.rename(path.with_name("0123456789abcdef.json"))
-    with pytest.raises(DamagedError, match="does not belong to its name"):
-        store.get("0123456789abcdef")
-    with pytest.raises(DamagedError, match=r"fedcba9876543210.json: not there"):
-        store.need("fedcba9876543210")
+    for find in (store.read, store.finished, store.victim, store.attack):
+        with pytest.raises(DamagedError, match=r"0123456789abcdef.json: does not belong to its"):
+            find("0123456789abcdef")
+
+
+def test_an_attack_comes_back_as_it_was(tmp_path):
+    store, trial = Store(tmp_path), attack_trial(victim_trial())
+    record = attack_record(trial)
+    store.write(record)
+    assert store.read(trial.key) == store.attack(trial.key) == record
+    assert store.victim(trial.key) is None
 
 
 def written(folder) -> tuple[Store, str]:
-    config = {"seed": 0}
-    record = {"key": key_of(config), "status": "ok", "config": config, "mse": 0.0123}
-    Store(folder).write(record)
-    return Store(folder), record["key"]
+    store, trial = Store(folder), victim_trial()
+    keep_victim(store, trial, accuracy=0.75)
+    return store, trial.key
 
 
 def test_a_record_is_readable_json_that_ends_in_the_hash_of_what_is_before(tmp_path):
     store, key = written(tmp_path)
     content = store.record_path(key).read_text()
     text, _, seal = content.rpartition(',\n "sha256": "')
-    assert json.loads(content)["mse"] == 0.0123
+    assert json.loads(content)["metrics"]["accuracy"] == 0.75
     assert seal == hashlib.sha256(text.encode()).hexdigest() + '"\n}\n'
 
 
@@ -139,18 +156,19 @@ def test_half_written_files_are_swept_but_not_those_of_a_trial_that_runs(tmp_pat
 
 def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
     victim, other = (Victim("small", "kmeans_cem", {}, (3, 32, 32), 3) for _ in range(2))
-    path = tmp_path / "victims" / "key.safetensors"
-    sha256 = victim.save(path)
-    other.restore(path, sha256)
+    store = Store(tmp_path)
+    sha256 = store.write_weights("key", victim.weights())
+    other.restore(store.weights("key", sha256))
     for a, b in zip(victim.state_dict().values(), other.state_dict().values(), strict=True):
         assert torch.equal(a, b)
+    path = store.victim_path("key")
     content = path.read_bytes()
     for damaged in (content[:-1], content[:100] + b"X" + content[101:], b""):
         path.write_bytes(damaged)
         with pytest.raises(
             BenchError, match=r"key\.safetensors: truncated or altered; run the suite"
         ):
-            other.restore(path, sha256)
+            store.weights("key", sha256)
     path.unlink()
     with pytest.raises(BenchError, match="No such file"):
         read_checked(path, sha256)

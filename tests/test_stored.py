@@ -8,13 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from datasets import DATASETS, DatasetError
-from datasets import cache as kept
-from datasets.cifar10 import Cifar10
-from datasets.facescrub import FaceScrub
-from datasets.folders import by_folder, read_images
-from datasets.image_folder import ImageFolder
-from datasets.tiny_imagenet import TinyImageNet
+from smashbench.datasets import DATASETS, DatasetError
+from smashbench.datasets import cache as kept
+from smashbench.datasets.cifar10 import Cifar10
+from smashbench.datasets.facescrub import FaceScrub
+from smashbench.datasets.folders import by_folder, read_images
+from smashbench.datasets.image_folder import ImageFolder
+from smashbench.datasets.tiny_imagenet import TinyImageNet
 from tests.sets import TINY, cached, flip, pixels
 
 

@@ -4,12 +4,12 @@ import tomllib
 
 import pytest
 
-from bench import suite
-from bench.errors import BenchError
-from bench.options import resolve
-from bench.seeds import seed_for
-from bench.trials import key_of
-from defenses.kmeans_cem import KMeansCem
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.seeds import seed_for
+from smashbench.bench.suite import toml as suite
+from smashbench.bench.suite.config import key_of
+from smashbench.bench.suite.options import resolve
+from smashbench.defenses.kmeans_cem import KMeansCem
 
 SMOKE = suite.load("smoke")
 
@@ -27,25 +27,25 @@ def test_quick_covers_what_it_promises():
     quick = suite.load("quick")
     strengths: dict[str, set] = {}
     for victim in quick.victims:
-        defense = victim.config["defense"]
-        strengths.setdefault(defense["name"], set()).add(defense["strength"])
+        defense = victim.victim.defense
+        strengths.setdefault(defense.name, set()).add(defense.strength)
     assert set(strengths) == {
         "none", "noise", "kmeans_cem", "gmm_cem", "gated_pooling", "slot_attention"
     }  # fmt: skip
     assert all(len(values) >= 3 for name, values in strengths.items() if name != "none")
-    assert {victim.config["seed"] for victim in quick.victims} == {0, 1}
-    names = {attack.config["attack"]["name"] for attack in quick.attacks}
+    assert {victim.config.seed for victim in quick.victims} == {0, 1}
+    names = {trial.attack.name for trial in quick.attacks}
     assert names == {"mean", "class_mean", "gmm", "knn", "decoder"}
 
 
 def test_configurations_are_fully_resolved():
-    config = next(v.config for v in SMOKE.victims if v.config["defense"]["name"] == "kmeans_cem")
-    options = config["defense"]["options"]
+    config = next(v.victim for v in SMOKE.victims if v.victim.defense.name == "kmeans_cem")
+    options = config.defense.options
     assert options["clusters"] == 5  # a default of the component
     assert options["noise"] == 0.1  # the suite's
     assert options["gamma"] == 0.01  # a default of its base
-    assert config["defense"]["strength"] == options["lam"] == 0.1
-    assert config["training"]["weight_decay"] == 5e-4
+    assert config.defense.strength == options["lam"] == 0.1
+    assert config.training.weight_decay == 5e-4
 
 
 def test_a_victim_key_ignores_the_attacks_and_a_seed_changes_it():
@@ -59,9 +59,9 @@ def test_settings_override_and_plain_words_are_strings():
     changed = suite.load(
         "smoke", ["training.epochs=7", "model=vgg11", "defenses.noise.strengths=[0.5]"]
     )
-    assert changed.victims[0].config["training"]["epochs"] == 7
-    assert changed.victims[0].config["model"] == "vgg11"
-    assert [v.config["defense"]["strength"] for v in changed.victims][1] == 0.5
+    assert changed.victims[0].victim.training.epochs == 7
+    assert changed.victims[0].victim.model == "vgg11"
+    assert [v.victim.defense.strength for v in changed.victims][1] == 0.5
     for wrong in ("training.epochs", "=3", "model.x=3", "training.epochs=5\nx=3"):
         with pytest.raises(BenchError, match="--set"):
             suite.load("smoke", [wrong])
@@ -69,8 +69,8 @@ def test_settings_override_and_plain_words_are_strings():
 
 def test_use_names_the_component_of_a_preset():
     changed = suite.load("smoke", ['defenses.mine={use="kmeans_cem", strengths=[0.3]}'])
-    last = changed.victims[-1].config["defense"]
-    assert (last["label"], last["name"], last["strength"]) == ("mine", "kmeans_cem", 0.3)
+    last = changed.victims[-1].victim.defense
+    assert (last.label, last.name, last.strength) == ("mine", "kmeans_cem", 0.3)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_an_interruption_ends_everything_and_says_how_to_continue(copy):
     _, err = process.communicate()
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert f"to continue: python -m bench run smoke --out {copy} --set" in err
+    assert f"to continue: smashbench run smoke --out {copy} --set" in err
     assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
 
 

@@ -5,18 +5,12 @@ import math
 import pytest
 import torch
 
-from bench.train import (
-    Training,
-    _schedule,
-    augment,
-    capacity,
-    class_variance,
-    rotate,
-    train,
-    watch,
-)
-from bench.victim import Victim
-from datasets import Split
+from smashbench.bench.experiment.augment import augment, rotate
+from smashbench.bench.experiment.train import _schedule, train
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.watch import capacity, class_variance, watch
+from smashbench.datasets import Split
 
 
 def victim(photos: Split, defense: str = "noise", **options) -> Victim:

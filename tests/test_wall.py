@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attacks.base import Attack, AttackError, Knowledge, WhiteBox
-from bench.victim import Victim
-from bench.wall import behind_wall, grant
+from smashbench.attacks.base import Attack, AttackError, Knowledge, WhiteBox
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.wall import behind_wall, grant
 
 
 class Thief(Attack):

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attacks import ATTACKS, Knowledge
-from attacks.base import WhiteBox
+from smashbench.attacks import ATTACKS, Knowledge
+from smashbench.attacks.base import WhiteBox
 
 
 def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:

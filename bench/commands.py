@@ -1,0 +1,216 @@
+"""What each command does; imports wait until it is known which one was typed."""
+
+import os
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smashbench.bench.errors import BenchError, unknown
+
+if TYPE_CHECKING:
+    from smashbench.bench.experiment.models import Model
+    from smashbench.bench.run.engines import RunOptions
+    from smashbench.bench.suite.trial import Suite
+
+
+def run(choice: Namespace) -> int:
+    """Runs a suite, or lists what that would be."""
+    from smashbench.bench.run.status import listing
+    from smashbench.bench.suite import toml
+
+    suite = toml.load(choice.suite, choice.settings)
+    options = _options(choice, choice.out or Path("results") / suite.name)
+    if choice.limit is not None and choice.limit < 1:
+        raise BenchError(f"--limit {choice.limit}: should be at least 1")
+    if choice.dry_run:
+        print(listing(suite, options.folder, only=choice.only, limit=choice.limit))
+        return 0
+    return _executed(suite, options, choice)
+
+
+def rerun(choice: Namespace) -> int:
+    """Continues the suite of a folder."""
+    from smashbench.bench.store.saved_suite import read_suite
+
+    suite = read_suite(choice.folder, current=True)
+    return _executed(suite, _options(choice, choice.folder), choice)
+
+
+def _executed(suite: "Suite", options: "RunOptions", choice: Namespace) -> int:
+    """Runs and reports; returns the exit code."""
+    from smashbench.bench.report.write import write_report
+    from smashbench.bench.run.execute import execute
+    from smashbench.bench.store.store import Store
+
+    chosen = {name: value for name, value in vars(choice).items() if name in SELECTION}
+    failures = execute(suite, options, **chosen)
+    store = Store(options.folder)
+    if not failures or any(store.finished(victim.key) for victim in suite.victims):
+        write_report([options.folder], options.folder)
+    return 1 if failures else 0
+
+
+SELECTION = ("only", "failed", "limit")
+"""What ``run`` and ``rerun`` may ask for."""
+
+
+def _options(choice: Namespace, folder: Path) -> "RunOptions":
+    from smashbench.bench.run.engines import RunOptions
+
+    resources = {}
+    for text in choice.resources:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise BenchError(f"--resource {text!r}: write name=value, e.g. --resource mem=4G")
+        resources[name] = value
+    if choice.workers is not None and choice.workers < 1:
+        raise BenchError(f"--workers {choice.workers}: should be at least 1")
+    return RunOptions(
+        folder=folder.resolve(),
+        data=_data(choice),
+        engine=choice.engine,
+        workers=choice.workers,
+        minutes=_minutes(choice),
+        resources=resources,
+    )
+
+
+def _data(choice: Namespace) -> Path | None:
+    folder = choice.data or os.environ.get("SMASHBENCH_DATA")
+    return Path(folder).resolve() if folder else None
+
+
+def _minutes(choice: Namespace) -> float:
+    minutes: float = choice.time_limit
+    if not 0 < minutes < 1e6:
+        raise BenchError(f"--time-limit {minutes:g}: should be minutes, more than 0")
+    return minutes
+
+
+def trial(choice: Namespace) -> int:
+    """Runs single trials."""
+    from smashbench.bench.run.execute import check_keys, run_single
+    from smashbench.bench.store.saved_suite import read_suite, save_suite
+    from smashbench.bench.suite import toml
+
+    folder: Path = choice.out.resolve()
+    if choice.suite:
+        chosen = toml.load(choice.suite, choice.settings)
+        check_keys(chosen, choice.keys)
+        if (folder / "suite.json").exists():
+            if {t.key for t in read_suite(folder).trials} != {t.key for t in chosen.trials}:
+                raise BenchError(
+                    f"{folder} holds another suite: leave out --suite, or another --out"
+                )
+        else:
+            save_suite(chosen, folder)
+    elif choice.settings:
+        raise BenchError("--set needs --suite: without it, the folder's suite is meant as it is")
+    else:
+        chosen = read_suite(folder, current=True)
+    failures = run_single(chosen, choice.keys, folder, _data(choice), _minutes(choice))
+    return 1 if failures else 0
+
+
+def status(choice: Namespace) -> int:
+    """Says how far a folder is."""
+    from smashbench.bench.run.status import status
+    from smashbench.bench.store.saved_suite import read_suite
+
+    print(status(read_suite(choice.folder), choice.folder))
+    return 0
+
+
+def report(choice: Namespace) -> int:
+    """Writes tables, figures and the page."""
+    from smashbench.bench.report.write import write_report
+
+    if len(choice.folders) > 1 and choice.out is None:
+        raise BenchError("a report of several folders needs --out DIR, a folder of its own")
+    write_report(choice.folders, choice.out or choice.folders[0])
+    return 0
+
+
+def pack(choice: Namespace) -> int:
+    """Packs a folder."""
+    from smashbench.bench.store.pack import pack
+    from smashbench.bench.store.store import Store
+
+    print(f"{pack(choice.folder)} trials are in {choice.folder / Store.PACK}")
+    return 0
+
+
+def compare(choice: Namespace) -> int:
+    """Says which rows moved."""
+    from smashbench.bench.report.compare import compare
+    from smashbench.bench.report.rows import read
+    from smashbench.bench.store.merge import merge
+
+    merge([choice.before, choice.after])  # or why they cannot be compared
+    lines, moved = compare(read(choice.before), read(choice.after))
+    print("\n".join(lines))
+    return 1 if moved else 0
+
+
+def list_all(choice: Namespace) -> int:
+    """Lists every component with the first sentence of its description."""
+    from smashbench.attacks import ATTACKS
+    from smashbench.bench.experiment.metrics import METRICS
+    from smashbench.bench.experiment.models import MODELS
+    from smashbench.bench.suite import toml
+    from smashbench.datasets import DATASETS
+    from smashbench.defenses import DEFENSES
+
+    tables: Mapping[str, Mapping[str, object]] = {
+        "defenses": DEFENSES,
+        "attacks": ATTACKS,
+        "datasets": DATASETS,
+    }
+    lines = {
+        title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
+        for title, table in tables.items()
+    }
+    lines["models"] = {name: _described(model) for name, model in MODELS.items()}
+    lines["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
+    for title, entries in (lines | {"suites": toml.names()}).items():
+        print(title)
+        for name, text in entries.items():
+            print(f"  {name:<16}{' '.join(text.split()).rstrip('.')}")
+    return 0
+
+
+def _described(model: "Model") -> str:
+    """What the client of a model sends and holds, for 32x32 images."""
+    from math import prod
+
+    import torch
+
+    with torch.device("meta"):  # shapes alone
+        split = model((3, 32, 32), 10)
+        shape = split.feature_shape((3, 32, 32))
+    parameters = sum(p.numel() for p in split.encoder.parameters())
+    sent = "x".join(map(str, shape))
+    return f"sends {sent} = {prod(shape)} numbers, {parameters:,} client parameters"
+
+
+def fetch(choice: Namespace) -> int:
+    """Downloads a data set."""
+    from smashbench.datasets import DATASETS, DatasetError
+
+    if choice.dataset not in DATASETS:
+        raise BenchError(unknown("dataset", choice.dataset, DATASETS))
+    dataset = DATASETS[choice.dataset]()
+    folder = _data(choice)
+    if not dataset.needs_data:
+        print(f"{choice.dataset} needs no download")
+    elif folder is None:
+        raise BenchError("where to? give --data DIR or SMASHBENCH_DATA")
+    else:
+        try:
+            dataset.load(folder)
+        except DatasetError:
+            dataset.fetch(folder)
+            dataset.load(folder)
+        print(f"{choice.dataset} is in {folder}")
+    return 0

@@ -1,0 +1,128 @@
+"""One attack on one trained victim, behind the wall, scored."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from math import isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from smashbench.attacks import Attack, Knowledge
+from smashbench.attacks.base import WhiteBox, finite
+from smashbench.bench.experiment.measure import chosen_images, pixels, scores_of
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.results import (
+    USERS,
+    AttackResults,
+    RunFlag,
+    Summary,
+    ThreatModel,
+    Values,
+)
+from smashbench.bench.experiment.seeds import seed_for
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.wall import behind_wall, grant
+from smashbench.datasets import Split
+
+ATTACK_FAILED = 0.95
+"""Share of the mean image's error above which an attack has learned nothing."""
+FLAT = 1e-4
+"""Variance of the pixels of an image below which it shows nothing."""
+
+
+class Target(NamedTuple):
+    """A trained victim and its clean features (N, C', H', W') of aux and test images; the attacks
+    on it share them."""
+
+    victim: Victim
+    z_aux: Tensor
+    z_test: Tensor
+
+
+class Attacked(NamedTuple):
+    """What became of an attack."""
+
+    results: AttackResults
+    scores: dict[str, Tensor]
+    """Every scored metric (N,), float32."""
+    samples: dict[str, Tensor]
+    """Reconstructions that are kept to be seen, uint8."""
+    fit_seconds: float
+    reconstruct_seconds: float
+
+
+def attack_victim(
+    target: Target, attack: Attack, label: str, split: Split, floor: Values, seeds: Sequence[int]
+) -> Attacked:
+    """Fits ``attack`` to what its threat model grants and scores what it makes of the releases of
+    the test images.
+
+    Args:
+        target: what is attacked.
+        attack: unfitted.
+        label: the attack's name in the suite, which its random numbers depend on.
+        split: the images.
+        floor: mean metrics of the mean image.
+        seeds: the victim's seed and, but for the first attack on it, the attack's own.
+    """
+    victim = target.victim
+
+    def release() -> Tensor:
+        torch.manual_seed(seed_for("release", *seeds))  # the same for every attack
+        return finite(_repeated(victim, target.z_test, attack.releases)).clone()
+
+    everything = Knowledge(  # copies: what an attack does to them touches no other trial
+        images=split.aux.x.clone(),
+        draw=lambda index: victim.protect(target.z_aux[index]),
+        predict=victim.predict,
+        classes=split.classes,
+        query=victim.release,
+        client=WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise),
+    )
+    torch.manual_seed(seed_for("attack", label, *seeds))
+    guess, fitting, rebuilding = behind_wall(attack, grant(attack.level, everything), release)
+    scores = {name: v.float().cpu() for name, v in scores_of(split.test.x, guess).items()}
+    arrays = {name: values.numpy() for name, values in scores.items()}
+    metrics = {
+        name: Summary.of(metric.values(arrays, floor))
+        for name, metric in METRICS.items()
+        if not metric.linear
+    }
+    flags: list[RunFlag] = []
+    if not attack.converged_:
+        flags.append("not_converged")
+    if metrics["mse"].mean / floor["mse"] > ATTACK_FAILED:
+        flags.append("attack_failed")
+    results = AttackResults(
+        metrics=metrics,
+        kind=attack.kind,
+        converged=attack.converged_,
+        curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in attack.history_],
+        flags=flags,
+        threat_model=ThreatModel(
+            knowledge=attack.level,
+            aux_images=len(split.aux.x),
+            aux_overlap=0,
+            noise_aware=attack.noise_aware,
+            releases_per_image=attack.releases,
+        ),
+    )
+    return Attacked(results, scores, _samples(split, guess, scores["mse"]), fitting, rebuilding)
+
+
+def _samples(split: Split, guess: Tensor, error: Tensor) -> dict[str, Tensor]:
+    """Reconstructions of the fixed images, and of the users who fare badly and as usual."""
+    x = split.test.x
+    contrast = x.flatten(1).var(1).clamp_min(FLAT)
+    order = (error.to(x.device) / contrast).argsort()
+    users = order[[round(q * (len(guess) - 1)) for q in USERS]]
+    kept = {"samples": guess[chosen_images(split)], "users": guess[users]}
+    return {name: pixels(images) for name, images in (kept | {"users_original": x[users]}).items()}
+
+
+def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:
+    """Releases (N, C', H', W') of clean features z, or (N, n, C', H', W') for n > 1 of each."""
+    if releases == 1:
+        return victim.protect(z)
+    return torch.stack([victim.protect(z) for _ in range(releases)], 1)

@@ -1,0 +1,142 @@
+"""What no attack can beat: the exact optimum where the world is known, and a lower bound."""
+
+import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+from smashbench.bench.experiment.results import Bound
+from smashbench.bench.experiment.victim import Victim
+from smashbench.datasets import Prior, Split
+
+IMAGES = 4
+"""Test images whose Jacobians enter the bound, spread evenly over the test set."""
+
+
+def van_trees(jacobian: Tensor, noise: float, covariance: Tensor) -> float:
+    """Lower bound on the mean squared error per pixel of any estimate of x from f(x) + N(0, s^2)
+    (van Trees, 1968; Gill and Levit, 1995): tr((E[J^T J] / s^2 + I_prior)^-1) / P.
+
+    The prior is x | u ~ N(., C) for side information u that the attacker may have, so that
+    I_prior = C^-1; C may be singular. Exact, and equal to the least possible error, when f is
+    linear and x | u Gaussian.
+
+    Args:
+        jacobian: J (D, P) of f.
+        noise: s > 0.
+        covariance: C (P, P), or (c, c) for one that is the same, and independent, at each of the
+            P / c places of an image of c channels, channels first.
+    """
+    jacobian = jacobian.double()
+    d, p = jacobian.shape
+    c = covariance.double()
+    if len(c) < p:
+        seen = torch.einsum("ab,dbp->dap", c, jacobian.view(d, len(c), -1)).reshape(d, p)
+        prior = c.trace() * (p // len(c))
+    else:
+        seen, prior = jacobian @ c, c.trace()
+    noisy = seen @ jacobian.T + noise**2 * torch.eye(d, dtype=c.dtype, device=c.device)
+    explained = torch.linalg.solve(noisy, seen @ seen.T).trace()
+    return float((prior - explained) / p)
+
+
+def lower_bound(victim: Victim, split: Split) -> Bound | None:
+    """The bound for a victim whose releases are features and Gaussian noise; None for others, and
+    for one whose training diverged.
+
+    Assumptions. Where the prior is known (``split.prior``), u is the component of the mixture.
+    For photographs u is everything but pixel noise: an image is some content, which the attacker
+    may know perfectly, and Gaussian noise of at least the level that its finest diagonal detail
+    shows. That certifies far less than attacks leave, and with few features per pixel it is hardly
+    more than that noise, whatever the defense adds. Fine texture counts as noise. J is taken at
+    the image itself, exact for a linear encoder and otherwise to first order in the pixel noise.
+    Jacobians are dear: the share of the prior that is left comes from a few images, the prior
+    from all.
+    """
+    noise, prior = victim.defense.noise, split.prior
+    if not noise or not victim.encode(split.test.x[:1]).isfinite().all():
+        return None
+    x = split.test.x
+    if prior is None:
+        covariances = pixel_noise(x)
+        total = _variance(covariances).mean()
+    else:
+        total = prior.weights @ _variance(prior.covariances)
+    left, whole = 0.0, 0.0
+    for index in sample(len(x), IMAGES).tolist():
+        jacobian = _jacobian(victim, x[index])
+        if prior is None:
+            left += van_trees(jacobian, noise, covariances[index])
+            whole += float(_variance(covariances[index]))
+        else:
+            found = [van_trees(jacobian, noise, c.to(x.device)) for c in prior.covariances]
+            left += sum(w * b for w, b in zip(prior.weights.tolist(), found, strict=True))
+            whole += float(total)
+    return Bound(mse=float(total) * left / max(whole, 1e-30), prior=float(total))
+
+
+def _variance(covariance: Tensor) -> Tensor:
+    """Variance (...) per dimension of covariances (..., n, n)."""
+    return covariance.diagonal(dim1=-2, dim2=-1).mean(-1).double()
+
+
+def pixel_noise(x: Tensor) -> Tensor:
+    """Covariance (N, C, C) between channels of the noise in each image (N, C, H, W): the robust
+    scale, median |d| / .6745, of the diagonal Haar detail d along each of its principal
+    directions (Donoho and Johnstone, 1994)."""
+    n, c, h, w = x.shape
+    blocks = x[..., : h // 2 * 2, : w // 2 * 2].double().unfold(2, 2, 2).unfold(3, 2, 2)
+    detail = (blocks[..., 0, 0] - blocks[..., 0, 1] - blocks[..., 1, 0] + blocks[..., 1, 1]) / 2
+    detail = detail.reshape(n, c, -1)
+    directions = torch.linalg.eigh(detail @ detail.mT).eigenvectors
+    scales = (directions.mT @ detail).abs().median(-1).values / 0.6745
+    return (directions * scales.square()[:, None]) @ directions.mT
+
+
+def optimum(victim: Victim, split: Split, released: Tensor) -> Tensor | None:
+    """E[x | z~] (N, C, H, W), the reconstruction with the least possible expected squared error,
+    of releases (N, C', H', W'); None unless the prior is known, the encoder linear and the
+    defense Gaussian noise or nothing."""
+    prior, defense = split.prior, victim.defense
+    x = split.test.x[:64]
+    clean = victim.encode(x)
+    if prior is None or not (defense.noise or torch.equal(victim.protect(clean), clean)):
+        return None
+    jacobian, z = _jacobian(victim, x[0]).double(), clean.flatten(1).double()
+    offset = z[0] - jacobian @ x[0].flatten().double()
+    if not torch.allclose(x.flatten(1).double() @ jacobian.T + offset, z, atol=1e-5):
+        return None
+    guess = posterior_mean(prior, jacobian, offset, defense.noise, released.flatten(1).double())
+    return guess.to(released.dtype).view(-1, *split.shape)
+
+
+def posterior_mean(
+    prior: Prior, jacobian: Tensor, offset: Tensor, noise: float, z: Tensor
+) -> Tensor:
+    """E[x | z] (N, P) for x from ``prior`` and z = J x + offset + N(0, noise^2) (N, D)."""
+    weights, means, covariances = (value.to(z) for value in prior)
+    eye = torch.eye(len(jacobian), dtype=z.dtype, device=z.device)
+    cross = covariances @ jacobian.T
+    normal = MultivariateNormal(
+        means @ jacobian.T + offset, jacobian @ cross + max(noise, 1e-6) ** 2 * eye
+    )
+    r = (normal.log_prob(z[:, None]) + weights.log()).softmax(1)
+    guess = torch.zeros(len(z), means.shape[1], dtype=z.dtype, device=z.device)
+    for k, mean in enumerate(means):
+        gain = torch.linalg.solve(normal.covariance_matrix[k], cross[k].T)
+        guess += r[:, k, None] * (mean + (z - normal.mean[k]) @ gain)
+    return guess
+
+
+def _jacobian(victim: Victim, x: Tensor) -> Tensor:
+    """Derivatives (D, P) of the clean features of one image (C, H, W)."""
+    victim.eval()
+    d = victim.encode(x[None]).numel()
+    copies = x.expand(d, *x.shape).clone().requires_grad_()
+    z = victim.encoder(copies.contiguous(memory_format=torch.channels_last)).flatten(1)
+    (found,) = torch.autograd.grad(z.diagonal().sum(), copies)
+    return found.flatten(1)
+
+
+def sample(n: int, size: int) -> Tensor:
+    """At most ``size`` indices, spread evenly over ``n``."""
+    return torch.linspace(0, n - 1, min(size, n)).long()

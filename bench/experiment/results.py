@@ -1,0 +1,170 @@
+"""What an experiment says, as typed values: of a trained victim, and of an attack on one."""
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import NonNegativeFloat, StringConstraints, model_validator
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.frozen import Frozen, Name, Number, Share
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+USERS = (0.05, 0.5)
+"""Quantiles of the unexplained share of an image's own variance; the images are kept, too."""
+Seconds = Annotated[float, Ge(0), Lt(1e9)]
+Text = Annotated[str, StringConstraints(max_length=200)]
+RunFlag = Literal["not_converged", "attack_failed"]
+Values = dict[Name, float]
+"""Metric to value."""
+Floors = dict[Name, Values]
+"""Predictor that needs no attack to its mean metrics."""
+LEAST = 1e-12
+"""Least error of the mean image: others are divided by it."""
+SLACK = 1e-5
+"""By how much rounding may move a value beyond its bounds."""
+
+
+def check_bounds(metric: str, value: float) -> None:
+    """Raises ValueError for what no mean of this metric can be; all goes for an unknown metric."""
+    low, high = METRICS[metric].bounds if metric in METRICS else (value, value)
+    if not low - SLACK <= value <= high + SLACK:
+        raise ValueError(f"{metric} = {value:g} is outside [{low:g}, {high:g}]")
+
+
+class Summary(Frozen):
+    """Mean, standard deviation and quantiles over images."""
+
+    mean: float
+    std: NonNegativeFloat
+    q05: float
+    q25: float
+    q50: float
+    q75: float
+    q95: float
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        return self.q05, self.q25, self.q50, self.q75, self.q95
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Summary":
+        if any(low > high + SLACK for low, high in pairwise(self.quantiles)):
+            raise ValueError("its quantiles are not in order")
+        return self
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Summary":
+        """Of values (N,), one per image."""
+        values = values.astype(np.float64)
+        found = np.quantile(values, QUANTILES)
+        named = {f"q{round(100 * q):02d}": float(v) for q, v in zip(QUANTILES, found, strict=True)}
+        return cls(mean=float(values.mean()), std=float(values.std()), **named)
+
+
+class Bound(Frozen):
+    """A lower bound on the mean squared error per pixel, and the prior's part in it."""
+
+    mse: NonNegativeFloat
+    prior: NonNegativeFloat
+    """The bound if nothing were sent."""
+
+
+class DiagnosticFacts(Frozen):
+    """How a diagnostic is shown, as its defense declares it (``defenses.base.Diagnostic``)."""
+
+    label: Text
+    logarithmic: bool = False
+    column: bool = False
+
+
+class DefenseFacts(Frozen):
+    """What a defense declares about itself, so that a report needs no code of its own for it."""
+
+    role: Literal["control", "baseline", "defense"]
+    noise: NonNegativeFloat
+    """Standard deviation of the Gaussian noise in a release."""
+    diagnostics: dict[Name, DiagnosticFacts]
+
+
+class VictimMetrics(Frozen):
+    """How useful a victim is."""
+
+    accuracy: Share
+    chance: Share
+    """Accuracy of always naming the most frequent class."""
+
+
+class VictimResults(Frozen):
+    """What is known of a victim before anyone attacks it."""
+
+    facts: DefenseFacts
+    metrics: VictimMetrics
+    floors: Floors
+    bound: Bound | None
+    optimum: Values | None
+    """Metrics of the best possible reconstruction, where it is known."""
+    randomized: bool
+    payload: Annotated[Number, Gt(0)]
+    """Numbers that are sent for an image."""
+    client_parameters: Number
+    history: list[dict[Name, float | None]]
+    """Losses, accuracies and diagnostics by epoch; None where a value was not finite."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> "VictimResults":
+        least = self.floors.get("mean_image", {}).get("mse", 0.0)
+        if not LEAST <= least <= 1:
+            raise ValueError(f"floors.mean_image.mse = {least:g} should be from {LEAST:g} to 1")
+        for values in (*self.floors.values(), self.optimum or {}):
+            for name, value in values.items():
+                check_bounds(name, value)
+        return self
+
+
+class ThreatModel(Frozen):
+    """What the attacker had."""
+
+    knowledge: Literal["pairs", "query", "white_box"]
+    aux_images: Annotated[Number, Gt(0)]
+    aux_overlap: Number
+    """How many of them the victim was trained on."""
+    noise_aware: bool
+    releases_per_image: Annotated[int, Ge(1), Le(10_000)]
+
+
+class AttackResults(Frozen):
+    """What an attack achieved."""
+
+    metrics: dict[Name, Summary]
+    kind: Literal["floor", "closed_form", "trained"]
+    converged: bool
+    curve: list[float | None]
+    """The attacker's own validation loss, epoch by epoch."""
+    flags: list[RunFlag]
+    threat_model: ThreatModel
+
+    @model_validator(mode="after")
+    def _possible(self) -> "AttackResults":
+        if "mse" not in self.metrics:
+            raise ValueError("metrics.mse: is missing")
+        for name, summary in self.metrics.items():
+            for value in (summary.mean, *summary.quantiles):
+                check_bounds(name, value)
+        return self
+
+
+class VictimSeconds(Frozen):
+    """Time of a trial that trained a victim."""
+
+    train: Seconds
+    total: Seconds
+
+
+class AttackSeconds(Frozen):
+    """Time of a trial that attacked one."""
+
+    fit: Seconds
+    reconstruct: Seconds
+    total: Seconds

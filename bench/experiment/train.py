@@ -1,0 +1,77 @@
+"""Training a victim."""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from smashbench.bench.experiment.augment import augment
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.watch import watch
+from smashbench.datasets import Split
+
+
+def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
+    """Trains in place, on the split's device; returns one row of losses, accuracies and
+    diagnostics per epoch.
+
+    Random numbers come from torch's global generator.
+    """
+    data, defense = split.train, victim.defense
+    device = data.x.device
+    victim.to(memory_format=torch.channels_last)
+    size = min(training.batch_size, len(data.y))
+    optimiser = _optimiser(victim, training)
+    schedule = _schedule(optimiser, training, len(data.y) // size)
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16")
+    history = []
+    for epoch in range(training.epochs):
+        defense.epoch = epoch
+        if defense.wants_refresh:
+            with torch.no_grad():
+                defense.refresh(victim.encode(data.x), data.y)
+        victim.train()
+        seen: defaultdict[str, list[Tensor]] = defaultdict(list)
+        batches = torch.randperm(len(data.y)).to(device).split(size)
+        batches = batches[: len(data.y) // size]  # a short batch would upset the statistics
+        for batch in batches:
+            x, y = augment(data.x[batch], training), data.y[batch]
+            with autocast:
+                z = victim.encoder(x)
+            z = z.float()
+            penalty, diagnostics = defense.penalty(z, y)
+            with autocast:
+                logits = victim.head(defense(z))
+            loss = cross_entropy(logits.float(), y)
+            optimiser.zero_grad()
+            (loss + penalty).backward()
+            optimiser.step()
+            schedule.step()
+            diagnostics |= {"loss": loss.detach(), "penalty": penalty.detach()}
+            for name, value in diagnostics.items():
+                seen[name].append(value)
+        row = {name: float(torch.stack(values).mean()) for name, values in seen.items()}
+        history.append(row | watch(victim, split.val, split.classes))
+    return history
+
+
+def _schedule(
+    optimiser: torch.optim.Optimizer, training: Training, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The learning rate by step, of ``steps`` in an epoch."""
+    if training.milestones:
+        at = [steps * epoch for epoch in training.milestones]
+        return torch.optim.lr_scheduler.MultiStepLR(optimiser, at, training.decay)
+    total = steps * training.epochs
+    return torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=total)
+
+
+def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:
+    shared: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
+    if training.optimiser == "adamw":
+        return torch.optim.AdamW(victim.parameters(), fused=True, **shared)
+    nesterov = training.optimiser == "nesterov"
+    return torch.optim.SGD(victim.parameters(), momentum=0.9, nesterov=nesterov, **shared)

@@ -1,0 +1,73 @@
+"""The trained victim: what the client runs, what the server runs, and what leaves the client."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from smashbench.bench.experiment.models import MODELS
+from smashbench.defenses import DEFENSES
+
+
+class Victim(nn.Module):
+    """Encoder, defense and head.
+
+    Args:
+        model: name in ``MODELS``.
+        defense: name in ``DEFENSES``.
+        options: the defense's hyper-parameters.
+        image_shape: (C, H, W) of an image.
+        classes: number of classes.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        defense: str,
+        options: Mapping[str, Any],
+        image_shape: tuple[int, int, int],
+        classes: int,
+    ) -> None:
+        super().__init__()
+        split = MODELS[model](image_shape, classes)
+        self.encoder, self.head = split
+        self.feature_shape = split.feature_shape(image_shape)
+        self.defense = DEFENSES[defense](self.feature_shape, classes, **options)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
+        self.eval()
+        with torch.no_grad():
+            parts = (part.contiguous(memory_format=torch.channels_last) for part in x.split(128))
+            return torch.cat([self.encoder(part) for part in parts])
+
+    def release(self, x: Tensor) -> Tensor:
+        """What leaves the client for images ``x``: defense(encoder(x)), in evaluation mode."""
+        return self.protect(self.encode(x))
+
+    def protect(self, z: Tensor) -> Tensor:
+        """The rest of ``release`` for clean features ``z``: one encoder pass serves many draws."""
+        self.eval()
+        with torch.no_grad():
+            released: Tensor = self.defense(z)
+        return released
+
+    def predict(self, z: Tensor) -> Tensor:
+        """The head's class (N,) for releases ``z``."""
+        self.eval()
+        with torch.no_grad():
+            return torch.cat([self.head(part) for part in z.split(500)]).argmax(1)
+
+    @property
+    def client_parameters(self) -> int:
+        return sum(p.numel() for p in self.encoder.parameters())
+
+    def weights(self) -> bytes:
+        """All parameters and buffers as safetensors."""
+        return save({name: t.cpu().contiguous() for name, t in self.state_dict().items()})
+
+    def restore(self, weights: bytes) -> None:
+        """Loads what ``weights`` returned."""
+        self.load_state_dict(load(weights))

@@ -1,0 +1,198 @@
+"""The rows of a report, and what they are compared with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.results import DiagnosticFacts, Floors, ThreatModel
+from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.record import AttackRecord, FinishedRecord, VictimRecord
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite
+
+RowKey = tuple[str, float | None]
+"""Label and strength of a row."""
+
+
+@dataclass
+class AttackSummary:
+    """One attack on all victims of a row."""
+
+    estimates: dict[str, Estimate]
+    """Metric to its mean and interval."""
+    kind: str
+    """``floor``, ``closed_form`` or ``trained``."""
+    threat: ThreatModel
+    converged: bool
+    failed: bool
+    """Whether every run ended within 5 % of the mean image."""
+    seconds: float
+    """Of fit and reconstruction, mean over the runs."""
+    record: AttackRecord
+    """Of the first run, whose sample images are shown."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it sees several releases of an image: another threat, never the worst case."""
+        return self.threat.releases_per_image > 1
+
+
+@dataclass
+class Row:
+    """One defense at one strength, over the seeds that finished."""
+
+    defense: str
+    strength: float | None
+    role: str = "defense"
+    """``control``, ``baseline`` or ``defense``, as the component declares it."""
+    seeds: list[int] = field(default_factory=list)
+    missing: int = 0
+    """Trials of this row that failed or have not run."""
+    accuracy: Estimate | None = None
+    least_accuracy: float = 1.0
+    """Of the victim that fared worst."""
+    chance: float = 0.0
+    attacks: dict[str, AttackSummary] = field(default_factory=dict)
+    bound: float | None = None
+    """A lower bound on the MSE of any attack that sees one release, see ``experiment.bounds``."""
+    optimum: float | None = None
+    """The MSE of the best possible reconstruction from one release, where it is known."""
+    flags: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    """The flags that say why not to trust the row."""
+    randomized: bool = False
+    payload: int | None = None
+    client_parameters: int | None = None
+    noise: float = 0.0
+    """Standard deviation of the noise in a release."""
+    draws: dict[str, np.ndarray] = field(default_factory=dict)
+    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case's MSE and FVU, paired
+    between the rows of a board."""
+    freedom: tuple[int, int] = (0, 0)
+    """Degrees of freedom of seeds and of images."""
+    train_seconds: float = float("nan")
+    history: dict[str, np.ndarray] = field(default_factory=dict)
+    """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
+    diagnostics: Mapping[str, DiagnosticFacts] = field(default_factory=dict)
+    """How the diagnostics in ``history`` are shown, as the defense declares it."""
+    record: VictimRecord | None = None
+    """Of the first victim, whose sample images are shown."""
+    broken: dict[int, float] = field(default_factory=dict)
+    """Of an undefended row, seed to the lowest FVU of an attack on its victim."""
+
+    @property
+    def key(self) -> RowKey:
+        return self.defense, self.strength
+
+    @property
+    def label(self) -> str:
+        return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
+
+    @property
+    def judged(self) -> dict[str, AttackSummary]:
+        """The attacks that see one release of an image; the worst case is one of them."""
+        return {name: attack for name, attack in self.attacks.items() if not attack.repeats}
+
+    def worst_attack(self, metric: str = "mse") -> str:
+        """The attack with the least private mean of ``metric``; empty where there is none."""
+        judge = METRICS[METRICS[metric].judge]
+        means = {
+            name: attack.estimates[judge.name].mean
+            for name, attack in self.judged.items()
+            if judge.name in attack.estimates
+        }
+        choose = min if judge.better == "higher" else max
+        return choose(means, key=means.__getitem__) if means else ""
+
+    def worst(self, metric: str = "mse") -> Estimate:
+        """The worst case over the attacks."""
+        return self.attacks[self.worst_attack(metric)].estimates[metric]
+
+    def last(self, diagnostic: str) -> float | None:
+        """A diagnostic in the last epoch."""
+        return float(self.history[diagnostic][-1]) if diagnostic in self.history else None
+
+    def measured(self, diagnostic: str) -> bool:
+        """Whether a diagnostic was finite in some epoch."""
+        return diagnostic in self.history and bool(np.isfinite(self.history[diagnostic]).any())
+
+
+@dataclass
+class Board:
+    """The rows of a suite and what they are compared with."""
+
+    suite: Suite
+    rows: list[Row]
+    floors: Floors
+    """Predictor that needs no attack to its metrics; empty as long as no victim has finished."""
+    store: Store | None = None
+    records: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """A line per trial of the suite, victims first; docs/columns.md says what is in it."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """The leaderboard: a line per row; docs/columns.md says what is in it."""
+        from smashbench.bench.report.tables import leaderboard
+
+        return leaderboard(self)
+
+    @cached_property
+    def judged(self) -> set[str]:
+        """The attacks on one release of an image, of any row."""
+        return {name for row in self.rows for name in row.judged}
+
+    @property
+    def complete(self) -> list[Row]:
+        """The rows that can be judged: without a missing trial, which may be the strongest."""
+        return [row for row in self.rows if row.judged and not row.missing]
+
+    @property
+    def controls(self) -> list[Row]:
+        """The undefended rows among them."""
+        return [row for row in self.complete if row.role == "control"]
+
+    def by_defense(self) -> dict[str, list[Row]]:
+        """Label to the complete rows of this defense, in the suite's order."""
+        names = dict.fromkeys(row.defense for row in self.complete)
+        return {name: [row for row in self.complete if row.defense == name] for name in names}
+
+    def metrics(self) -> list[str]:
+        """The metrics that every complete row has, in the order of the table."""
+        measured = [
+            set(attack.estimates) for row in self.complete for attack in row.judged.values()
+        ]
+        return [name for name in METRICS if all(name in each for each in measured)]
+
+    def diagnostics(self) -> dict[str, DiagnosticFacts]:
+        """The diagnostics that some row declares."""
+        return {name: facts for row in self.rows for name, facts in row.diagnostics.items()}
+
+    def images(self, record: FinishedRecord, name: str) -> np.ndarray:
+        """Sample images (n, C, H, W), uint8, of a record.
+
+        Raises:
+            DamagedError: they are not as many, or not of the shape, that others have.
+        """
+        assert self.store
+        found = self.store.arrays(record, "samples")
+        if (shape := found["samples"].shape) != self._sampled:
+            path = self.store.arrays_path(record.key, "samples")
+            raise DamagedError(path, f"has images of shape {shape}, others {self._sampled}")
+        return found[name]
+
+    @cached_property
+    def _sampled(self) -> tuple[int, ...]:
+        """Shape of the sample images of the first row that has some."""
+        first = next(row.record for row in self.rows if row.record and self.has_images(row))
+        assert self.store
+        return self.store.arrays(first, "samples")["samples"].shape
+
+    def has_images(self, row: Row) -> bool:
+        """Whether the row's sample images are there: a pack may have come without them."""
+        records = [row.record, *(attack.record for attack in row.attacks.values())]
+        store = self.store
+        return bool(store) and all(store.has_samples(each) for each in records if store and each)

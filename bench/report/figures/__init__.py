@@ -1,0 +1,31 @@
+"""The figures: one per file, listed by ``figures``."""
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.figures.attack_cost import ATTACK_COST
+from smashbench.bench.report.figures.attacks import ATTACKS
+from smashbench.bench.report.figures.base import Figure
+from smashbench.bench.report.figures.diagnostics import DIAGNOSTICS
+from smashbench.bench.report.figures.gallery import GALLERY
+from smashbench.bench.report.figures.optimum import OPTIMUM
+from smashbench.bench.report.figures.reconstructions import RECONSTRUCTIONS
+from smashbench.bench.report.figures.surrogates import SURROGATES
+from smashbench.bench.report.figures.tradeoff import tradeoff
+
+FIGURES: list[Figure] = [
+    GALLERY,
+    RECONSTRUCTIONS,
+    ATTACKS,
+    DIAGNOSTICS,
+    SURROGATES,
+    ATTACK_COST,
+    OPTIMUM,
+]
+"""In the order of the page."""
+
+
+def figures() -> list[Figure]:
+    """All figures: a trade-off for each metric, and ``FIGURES``."""
+    return [*map(tradeoff, METRICS.values()), *FIGURES]
+
+
+__all__ = ["FIGURES", "Figure", "figures"]

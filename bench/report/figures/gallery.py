@@ -1,0 +1,58 @@
+"""What the strongest attack rebuilds from each defense at about the same accuracy."""
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from smashbench.bench.experiment.metrics import ACCURACY
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.comparisons import DROPS
+from smashbench.bench.report.figures.base import Figure
+from smashbench.bench.report.figures.images import DPI, picture
+from smashbench.bench.report.text import number
+
+
+def _chosen(board: Board) -> dict[str, Row]:
+    """Of each defense, the row that protects most while it costs at most five points of accuracy;
+    nothing where no undefended row says what is lost."""
+    control = board.controls[0].accuracy if board.controls else None
+    rows: dict[str, Row] = {}
+    for row in board.complete if control else ():
+        near = row.accuracy and control and row.accuracy.mean >= control.mean - max(DROPS)
+        if near and board.has_images(row):
+            best = rows.get(row.defense)
+            if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
+                rows[row.defense] = row
+    return rows
+
+
+def _draw(board: Board) -> Canvas:
+    """Beside the fixed images stand two test images of each row's own, by the share of an image's
+    variance that stays unexplained: the one at the 5 % quantile, whose owner fares worse than 19
+    of 20, and the median."""
+    rows = _chosen(board)
+    first = next(iter(rows.values())).record
+    assert first
+    originals = board.images(first, "samples")
+    blank = np.full((2, *originals.shape[1:]), 255, np.uint8)
+    lines = [("original", [originals, blank, blank])]
+    for row in rows.values():
+        record = row.attacks[row.worst_attack()].record
+        own, rebuilt = (board.images(record, name) for name in ("users_original", "users"))
+        pairs = [np.stack(pair) for pair in zip(own, rebuilt, strict=True)]
+        accuracy = number(row.accuracy.mean if row.accuracy else None, ACCURACY.digits)
+        label = f"{row.label}  ({accuracy}, {row.worst_attack()})"
+        lines.append((label, [board.images(record, "samples"), *pairs]))
+    return picture(["at fixed quantiles of difficulty", "5 % worst off", "median"], lines)
+
+
+GALLERY = Figure(
+    name="gallery",
+    caption="What the strongest attack rebuilds from each defense at the strength that protects "
+    "most while it costs at most five points of accuracy. In brackets accuracy and attack. On the "
+    "right test images of each row's own: the owner at the 5 % quantile of unexplained variance, "
+    "and the median; each original beside what was rebuilt.",
+    applies=lambda board: bool(_chosen(board)),
+    draw=_draw,
+    formats=("png",),
+    dpi=DPI,
+)

@@ -1,0 +1,122 @@
+"""The flags: reasons to distrust or to qualify a row, each with the rule that raises it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from smashbench.bench.report.board import Board, Row
+
+CONTROL_FAILED = 0.5
+"""FVU above which the undefended victim counts as not broken."""
+COLLAPSED = 0.2
+"""Share of the way from chance to 1 below which an accuracy is near chance."""
+
+
+class Flag(NamedTuple):
+    """A flag.
+
+    Args:
+        name: in tables and on the page.
+        text: what it means.
+        raised: whether a row of a board deserves it.
+        doubt: whether it is a reason to distrust the row's numbers.
+    """
+
+    name: str
+    text: str
+    raised: Callable[[Row, Board], bool]
+    doubt: bool = True
+
+
+def raise_flags(board: Board) -> None:
+    """Sets the flags of every row that has an attack on one release."""
+    for row in board.rows:
+        found = [flag for flag in FLAGS if row.judged and flag.raised(row, board)]
+        row.flags = [flag.name for flag in found]
+        row.doubts = [flag.name for flag in found if flag.doubt]
+
+
+def _not_converged(row: Row, board: Board) -> bool:
+    trained = [attack for attack in row.judged.values() if attack.kind == "trained"]
+    strongest = min(trained, key=lambda attack: attack.estimates["mse"].mean, default=None)
+    return strongest is not None and not strongest.converged
+
+
+def _bound_violated(row: Row, board: Board) -> bool:
+    return row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6)
+
+
+def _simple_beats_strong(row: Row, board: Board) -> bool:
+    best = {"trained": 0.0, "closed_form": 1.0}
+    for kind in best:
+        errors = [a.estimates["mse"].mean for a in row.judged.values() if a.kind == kind]
+        best[kind] = min(errors, default=best[kind])
+    return best["closed_form"] < best["trained"]
+
+
+def _utility_collapse(row: Row, board: Board) -> bool:
+    return row.least_accuracy < row.chance + COLLAPSED * (1 - row.chance)
+
+
+def _control_failed(row: Row, board: Board) -> bool:
+    left = [other.broken.get(seed, 0.0) for other in board.rows for seed in row.seeds]
+    return max(left) > CONTROL_FAILED
+
+
+def _no_control(row: Row, board: Board) -> bool:
+    return not {seed for other in board.rows for seed in other.broken}.issuperset(row.seeds)
+
+
+FLAGS = (
+    Flag(
+        "incomplete",
+        "A trial of the row is missing, perhaps its strongest attack: the row is not drawn and not "
+        "compared.",
+        lambda row, board: row.missing > 0,
+    ),
+    Flag(
+        "not_converged",
+        "Its strongest trained attack ended on its budget, before its own validation error stopped "
+        "improving.",
+        _not_converged,
+    ),
+    Flag(
+        "attack_failed",
+        "The worst case is within 5 % of the mean image: a perfect defense, or a poor attack.",
+        lambda row, board: all(attack.failed for attack in row.judged.values()),
+    ),
+    Flag(
+        "bound_violated",
+        "An attack is better than the lower bound or the known optimum allow: a mistake somewhere.",
+        _bound_violated,
+    ),
+    Flag(
+        "simple_beats_strong",
+        "A closed form beats the trained decoder: distrust the decoder.",
+        _simple_beats_strong,
+    ),
+    Flag(
+        "utility_collapse",
+        "Accuracy is near chance, for a seed of the row at least.",
+        _utility_collapse,
+        doubt=False,
+    ),
+    Flag(
+        "randomized",
+        "Two releases of one image differ.",
+        lambda row, board: row.randomized,
+        doubt=False,
+    ),
+    Flag(
+        "control_failed",
+        "For a seed of the row, the attacks leave more than half of the undefended images' "
+        "variance unexplained, too: the row says nothing about privacy.",
+        _control_failed,
+    ),
+    Flag("no_control", "For a seed of the row, nothing undefended was attacked.", _no_control),
+    Flag(
+        "fewer_attacks",
+        "Other rows were attacked in more ways: their worst cases are not alike.",
+        lambda row, board: not row.missing and bool(board.judged - set(row.attacks)),
+    ),
+)
+"""In the order in which they are listed."""

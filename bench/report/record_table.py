@@ -1,0 +1,42 @@
+"""A line of ``records.csv`` for every trial, whatever became of it."""
+
+from typing import Any
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.results import QUANTILES, ThreatModel
+from smashbench.bench.store.record import AttackRecord, Record, VictimRecord
+from smashbench.bench.suite.trial import Trial
+
+STATISTICS = ("mean", "std", *(f"q{round(100 * q):02d}" for q in QUANTILES))
+
+
+def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
+    """The line of a trial; what is missing has no status."""
+    defense = trial.victim.defense
+    line: dict[str, Any] = {
+        "key": trial.key,
+        "victim": trial.parent or trial.key,
+        "defense": defense.label,
+        "strength": defense.strength,
+        "seed": trial.victim.seed,
+        "attack": trial.attack.label if trial.attack else None,
+        "attack_seed": trial.config.seed if trial.attack else None,
+        "status": record.status if record else None,
+        "error": record.cause if record and record.status == "failed" else None,
+        "accuracy": record.metrics.accuracy if isinstance(record, VictimRecord) else None,
+    }
+    attacked = record if isinstance(record, AttackRecord) else None
+    for name in (name for name, metric in METRICS.items() if not metric.linear):
+        summary = attacked.metrics.get(name) if attacked else None
+        line |= {f"{name}_{each}": getattr(summary, each, None) for each in STATISTICS}
+    for name in ThreatModel.model_fields:
+        line[name] = getattr(attacked.threat_model, name) if attacked else None
+    line["flags"] = " ".join(attacked.flags) if attacked else None
+    finished = record if record and record.status == "ok" else None
+    for name in ("train", "fit", "reconstruct"):
+        line[f"{name}_seconds"] = getattr(finished.seconds, name, None) if finished else None
+    line["data_hash"] = finished.data_hash if finished else None
+    line["source"] = finished.source if finished else None
+    for name in ("device", "torch"):
+        line[name] = finished.machine.get(name) if finished else None
+    return line

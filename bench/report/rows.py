@@ -1,0 +1,219 @@
+"""Records to rows: one row per defense and strength, over its seeds and attacks."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
+from smashbench.bench.report.flags import raise_flags
+from smashbench.bench.report.record_table import record_line
+from smashbench.bench.report.statistics import freedom, means, resample
+from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.merge import merge
+from smashbench.bench.store.record import (
+    Arrays,
+    AttackRecord,
+    FinishedRecord,
+    Record,
+    VictimRecord,
+)
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite, Trial
+
+Runs = dict[str, list[AttackRecord]]
+"""Attack to its records."""
+
+
+def read(*folders: Path | str) -> Board:
+    """The board of a results folder, or of several that are read as one.
+
+    Raises:
+        BenchError: no results folders, or none that can be compared; a damaged record.
+    """
+    return board_of(*merge([Path(folder) for folder in folders]))
+
+
+def board_of(suite: Suite, store: Store) -> Board:
+    """The board of a suite, from the records in a store.
+
+    Raises:
+        BenchError: they are about different images; a damaged record.
+    """
+    records = {trial.key: store.read(trial.key) for trial in suite.trials}
+    data = {record.data_hash for record in records.values() if record and record.status == "ok"}
+    if len(data) > 1:
+        raise BenchError(
+            f"the records were made from different images ({', '.join(sorted(data))}): files were "
+            "changed between their trials; start anew with another --out"
+        )
+    groups: defaultdict[RowKey, list[Trial]] = defaultdict(list)
+    for trial in suite.victims:
+        groups[trial.victim.defense.label, trial.victim.defense.strength].append(trial)
+    attacks: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in suite.attacks:
+        attacks[str(trial.parent)].append(trial)
+    with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
+        rows = [_row(key, group, attacks, records, store) for key, group in groups.items()]
+    floors = next((row.record.floors for row in rows if row.record), {})
+    lines = [record_line(trial, records[trial.key]) for trial in suite.trials]
+    board = Board(suite, rows, floors, store, pd.DataFrame(lines))
+    raise_flags(board)
+    return board
+
+
+def _row(
+    key: RowKey,
+    victims: list[Trial],
+    attacks_on: dict[str, list[Trial]],
+    records: dict[str, Record | None],
+    store: Store,
+) -> Row:
+    """The row of these victims; what is missing or failed is counted, never averaged."""
+    row = Row(*key)
+    trained: list[VictimRecord] = []
+    attacked: defaultdict[str, list[AttackRecord]] = defaultdict(list)
+    for victim in victims:
+        record = records[victim.key]
+        if not isinstance(record, VictimRecord):
+            row.missing += 1 + len(attacks_on[victim.key])
+            continue
+        trained.append(record)
+        for trial in attacks_on[victim.key]:
+            run = records[trial.key]
+            if isinstance(run, AttackRecord) and trial.attack:
+                attacked[trial.attack.label].append(run)
+            else:
+                row.missing += 1
+    if not trained:
+        return row
+    images = _describe(row, trained, store)
+    complete = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
+    tables = {}
+    for name, runs in complete.items():
+        if runs:
+            tables[name] = _values(runs, trained[0], images, store)
+            row.attacks[name] = _summary(runs, tables[name])
+    if worst := row.worst_attack():
+        for metric in ("mse", "fvu"):
+            row.draws[metric] = resample(tables[worst][metric][None])[0]
+    if row.role == "control":
+        row.broken = _broken(trained, attacked)
+    return row
+
+
+def _describe(row: Row, records: list[VictimRecord], store: Store) -> int:
+    """Sets what needs no attack; returns the number of test images."""
+    first = records[0]
+    row.seeds = [record.config.seed for record in records]
+    correct = _stacked([store.arrays(record, "scores") for record in records], records, store)
+    table = correct["correct"][None, :, None].astype(np.float64)
+    row.accuracy = means(table, [ACCURACY.bounds])[0]
+    row.draws["accuracy"] = resample(table)[0]
+    row.freedom = freedom(table.shape[1:])
+    row.least_accuracy = min(record.metrics.accuracy for record in records)
+    row.chance = first.metrics.chance
+    row.record, row.randomized = first, first.randomized
+    row.payload, row.client_parameters = first.payload, first.client_parameters
+    row.role, row.noise = first.facts.role, first.facts.noise
+    row.diagnostics = first.facts.diagnostics
+    row.train_seconds = float(np.mean([record.seconds.train for record in records]))
+    row.history = _history([record.history for record in records])
+    row.bound = _mean_of([record.bound.mse if record.bound else None for record in records])
+    row.optimum = _mean_of([(record.optimum or {}).get("mse") for record in records])
+    return table.shape[-1]
+
+
+def _stacked(
+    arrays: list[Arrays], records: Sequence[FinishedRecord], store: Store
+) -> dict[str, np.ndarray]:
+    """The arrays that all records have, stacked (records, images).
+
+    Raises:
+        DamagedError: a record has scores of more or fewer images than the first.
+    """
+    wanted = len(next(iter(arrays[0].values())))
+    for found, record in zip(arrays, records, strict=True):
+        _same_images(len(next(iter(found.values()))), wanted, record, store)
+    names = [name for name in arrays[0] if all(name in found for found in arrays)]
+    return {name: np.stack([found[name] for found in arrays]) for name in names}
+
+
+def _values(
+    runs: list[AttackRecord], victim: VictimRecord, images: int, store: Store
+) -> dict[str, np.ndarray]:
+    """Values (seeds, attack seeds, images) by metric, of runs that are sorted by victim."""
+    scores = _stacked([store.arrays(run, "scores") for run in runs], runs, store)
+    _same_images(scores["mse"].shape[1], images, runs[0], store)
+    floor = victim.floors["mean_image"]
+    shape = (len({run.parent for run in runs}), -1, images)
+    return {
+        name: metric.values(scores, floor).reshape(shape)
+        for name, metric in METRICS.items()
+        if metric.judge in scores
+    }
+
+
+def _same_images(found: int, wanted: int, record: FinishedRecord, store: Store) -> None:
+    if found != wanted:
+        path = store.arrays_path(record.key, "scores")
+        raise DamagedError(path, f"has scores of {found} images where others have {wanted}")
+
+
+def _summary(runs: list[AttackRecord], tables: dict[str, np.ndarray]) -> AttackSummary:
+    bounds = [METRICS[name].bounds for name in tables]
+    estimates = means(np.stack(list(tables.values())), bounds)
+    return AttackSummary(
+        estimates=dict(zip(tables, estimates, strict=True)),
+        kind=runs[0].kind,
+        threat=runs[0].threat_model,
+        converged=all(run.converged for run in runs),
+        failed=all("attack_failed" in run.flags for run in runs),
+        seconds=float(np.mean([run.seconds.fit + run.seconds.reconstruct for run in runs])),
+        record=runs[0],
+    )
+
+
+def _mean_of(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]:
+    """Every diagnostic by epoch, mean over the runs; NaN where one lacks it."""
+    frames = [pd.DataFrame(epochs, dtype=float) for epochs in runs]
+    total: Any = sum(frames[1:], frames[0])
+    return {str(name): (values / len(runs)).to_numpy() for name, values in total.items()}
+
+
+def _balanced(runs: list[AttackRecord], victims: int) -> list[AttackRecord]:
+    """The runs of an attack, as many on every victim, victim by victim; none where a victim was
+    not attacked: then the attack does not count."""
+    by_victim: defaultdict[str, list[AttackRecord]] = defaultdict(list)
+    for run in runs:
+        by_victim[run.parent].append(run)
+    if len(by_victim) < victims:
+        return []
+    least = min(map(len, by_victim.values()))
+    return [run for group in by_victim.values() for run in group[:least]]
+
+
+def _broken(victims: list[VictimRecord], attacks: Runs) -> dict[int, float]:
+    """Seed to the lowest FVU of any attack on the undefended victim that was trained with it."""
+    found = {}
+    for victim in victims:
+        errors = [
+            run.metrics["mse"].mean
+            for runs in attacks.values()
+            for run in runs
+            if run.parent == victim.key and run.threat_model.releases_per_image == 1
+        ]
+        if errors:
+            found[victim.config.seed] = min(errors) / victim.floors["mean_image"]["mse"]
+    return found

@@ -1,0 +1,26 @@
+"""Numbers for people: the one place where estimates become text."""
+
+import re
+
+from smashbench.bench.report.statistics import Estimate
+
+
+def number(value: float | None, digits: int) -> str:
+    """A value with so many digits after the point and without a leading zero; nothing for None.
+
+    >>> number(0.0104, 3), number(-0.5, 1), number(10.02, 1), number(None, 2)
+    ('.010', '-.5', '10.0', '')
+    """
+    return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+
+
+def estimate(value: Estimate | None, digits: int) -> str:
+    """A mean and its interval: ``.912 [.895, .928]``; nothing for None.
+
+    >>> estimate(Estimate(0.9118, 0.895, 0.9279), 3)
+    '.912 [.895, .928]'
+    """
+    if value is None:
+        return ""
+    mean, low, high = (number(each, digits) for each in value)
+    return f"{mean} [{low}, {high}]"

@@ -1,0 +1,155 @@
+"""One attempt at a trial, the same under every engine: claimed, logged and limited in time.
+
+An attempt needs no state but the results folder and writes its own record, so that whatever can
+start a process somewhere can run trials.
+"""
+
+import faulthandler
+import os
+import platform
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from smashbench.attacks.base import AttackError
+from smashbench.bench.errors import BenchError
+from smashbench.bench.run.survey import is_done, victim_of
+from smashbench.bench.store.files import unwritable
+from smashbench.bench.store.record import FailedRecord
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Trial
+from smashbench.datasets import DatasetError
+
+TIMED_OUT = "Timeout ("
+"""How ``faulthandler`` begins what it writes when the time is up."""
+TAIL = 80
+"""Lines of a log that go into the record of a trial whose process was lost."""
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended.
+
+    ``done``: there is a record. ``failed``: there is a record with the cause. ``busy``: another
+    process is at it. ``stop``: something a person must change before anything else can run.
+    ``lost``: the process ended before it could say why.
+    """
+
+    state: Literal["done", "failed", "busy", "stop", "lost"]
+    text: str = ""
+
+
+def attempt(trial: Trial, *, folder: Path, data: Path | None, minutes: float) -> Outcome:
+    """Runs a trial unless its record is there or another process is running it.
+
+    Args:
+        trial: what to run; an attack's victim must be trained.
+        folder: the results folder.
+        data: the data folder.
+        minutes: time limit, after which this process ends, with the traceback of every thread
+            in the trial's log.
+    """
+    store = Store(folder)
+    try:
+        with store.claim(trial.key) as ours:
+            if not ours:
+                return Outcome("busy")
+            if is_done(trial, store):
+                return Outcome("done")
+            if trial.parent and not is_done(victim_of(trial), store):
+                raise BenchError(f"{trial.label}: victim {trial.parent} must be trained before")
+            with _logged(trial, store, minutes):
+                return _run(trial, store, data)
+    except (BenchError, DatasetError) as error:
+        return Outcome("stop", str(error))
+
+
+def _run(trial: Trial, store: Store, data: Path | None) -> Outcome:
+    import torch
+
+    from smashbench.bench.run.perform import perform
+
+    torch.set_num_threads(1)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products on a GPU
+    try:
+        with threadpool_limits(1):  # scikit-learn's
+            perform(trial, store.folder, data)
+    except (BenchError, DatasetError):
+        raise
+    except AttackError as error:
+        cause = f"AttackError: {error}"
+    except Exception:
+        cause = traceback.format_exc().rstrip()
+    else:
+        return Outcome("done")
+    print(cause, file=sys.stderr)
+    store.write(failure(trial, cause))
+    return Outcome("failed", cause)
+
+
+def failure(trial: Trial, cause: str) -> FailedRecord:
+    """The record of a trial that failed; the last line of ``cause`` is its shortest form."""
+    return FailedRecord(
+        key=trial.key, config=trial.config, parent=trial.parent, error=cause or "no cause given"
+    )
+
+
+def how_it_ended(exitcode: int | None) -> str:
+    """``killed by SIGKILL, perhaps for lack of memory`` for a process's exit code."""
+    if exitcode is None or exitcode >= 0:
+        return f"its process ended with exit code {exitcode}"
+    name = signal.Signals(-exitcode).name
+    hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+    return f"its process was killed by {name}{hint}"
+
+
+def cause_of_loss(trial: Trial, store: Store, how: str) -> str:
+    """Why a process was lost: the end of the trial's log, and in the last line the reason."""
+    try:
+        lines = store.log_path(trial.key).read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    starts = [number for number, line in enumerate(lines) if line.startswith(_START)]
+    lines = lines[starts[-1] :] if starts else []
+    if timed_out := [line for line in lines if line.startswith(TIMED_OUT)]:
+        limit = timed_out[0].removeprefix(TIMED_OUT).rstrip("!)")
+        how = f"stopped at its time limit of {limit} (hours:minutes:seconds)"
+    return "\n".join([*lines[-TAIL:], how])
+
+
+_START = "== "
+
+
+@contextmanager
+def _logged(trial: Trial, store: Store, minutes: float) -> Iterator[None]:
+    """Sends all that this process writes to the trial's log, and ends it when its time is up."""
+    path = store.log_path(trial.key)
+    start = f"{_START}{time.strftime('%Y-%m-%d %H:%M:%S')} {trial.label}"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [os.dup(1), os.dup(2)]
+    try:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as log:
+                print(start, f"({trial.key}, process {os.getpid()} on {platform.node()})", file=log)
+                log.flush()
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+        except OSError as error:
+            raise unwritable(path, error) from None
+        faulthandler.dump_traceback_later(60 * minutes, exit=True, file=2)
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, descriptor in enumerate(before, start=1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)

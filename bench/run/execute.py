@@ -1,0 +1,98 @@
+"""Running a suite, or a part of it."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.run.attempt import attempt
+from smashbench.bench.run.engines import ENGINES, RunOptions
+from smashbench.bench.run.estimates import Estimates
+from smashbench.bench.run.progress import Progress
+from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.run.selection import choose, selection
+from smashbench.bench.run.survey import Standing, mend
+from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite, Trial
+from smashbench.datasets import DATASETS
+
+
+def execute(
+    suite: Suite,
+    options: RunOptions,
+    *,
+    only: Sequence[str] = (),
+    failed: bool = False,
+    limit: int | None = None,
+) -> int:
+    """Runs what is not done; ``only``, ``failed``, ``limit`` as in ``selection.choose``.
+
+    What is damaged is named on standard error, set aside and done again. Returns how many trials
+    failed.
+
+    Raises:
+        BenchError, DatasetError: something a person must change first; what is finished stays.
+    """
+    wanted = selection(suite, only)
+    dataset = suite.victims[0].victim.dataset
+    DATASETS[dataset.name](**dataset.options).load(options.data)  # or a clear error, now
+    save_suite(suite, options.folder)
+    standings, damages = mend(suite, Store(options.folder))
+    for damage in damages:
+        print(f"{damage.path}: {damage.reason}; set aside, to be redone", file=sys.stderr)
+    chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
+    failures = _run(suite, chosen, options, standings) if chosen else 0
+    if failures:
+        print(f"{failures} trials failed: smashbench status {options.folder} says why")
+    return failures
+
+
+def _run(
+    suite: Suite, chosen: list[Trial], options: RunOptions, standings: Mapping[str, Standing]
+) -> int:
+    work = partial(attempt, folder=options.folder, data=options.data, minutes=options.minutes)
+    engine = ENGINES[options.engine](work, options)
+    estimates = Estimates(suite.trials, standings)
+    done = sum(standing.state == "done" for standing in standings.values())
+    try:
+        with Progress(done + len(chosen), done, engine.workers) as progress:
+            scheduler = Scheduler(chosen, Store(options.folder), engine, estimates)
+            scheduler.run(progress)
+    finally:
+        engine.close()
+    return scheduler.failed
+
+
+def run_single(
+    suite: Suite, keys: Sequence[str], folder: Path, data: Path | None, minutes: float
+) -> int:
+    """Attempts the trials with these keys, victims first; waits where another process is at one.
+
+    Returns how many failed.
+
+    Raises:
+        BenchError, DatasetError: an unknown key, or something a person must change first.
+    """
+    check_keys(suite, keys)
+    failures = 0
+    for trial in (trial for trial in suite.trials if trial.key in keys):
+        while (
+            outcome := attempt(trial, folder=folder, data=data, minutes=minutes)
+        ).state == "busy":
+            time.sleep(1)
+        if outcome.state == "stop":
+            raise BenchError(outcome.text)
+        print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")
+        failures += outcome.state == "failed"
+    return failures
+
+
+def check_keys(suite: Suite, keys: Sequence[str]) -> None:
+    """Raises BenchError for a key that is no trial of the suite."""
+    known = {trial.key for trial in suite.trials}
+    for key in keys:
+        if key not in known:
+            raise BenchError(unknown("trial", key, known))

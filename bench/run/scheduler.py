@@ -1,0 +1,139 @@
+"""Runs trials on an engine: longest first, an attack as soon as its victim is trained."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.run.attempt import Outcome, cause_of_loss, failure
+from smashbench.bench.run.engines import Engine
+from smashbench.bench.run.estimates import Estimates, group_of
+from smashbench.bench.run.progress import Progress
+from smashbench.bench.run.survey import is_done
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Trial
+
+TICK = 1.0
+"""Seconds between two looks at what other runs do, and between two drawings."""
+
+
+class Scheduler:
+    """The trials of a run and where each of them is.
+
+    Args:
+        trials: what to run; where an attack's victim is not among them, it is trained.
+        store: where the records go.
+        engine: runs them.
+        estimates: how long they take, improved on the way.
+    """
+
+    def __init__(
+        self, trials: Sequence[Trial], store: Store, engine: Engine, estimates: Estimates
+    ) -> None:
+        self.store, self.engine, self.estimates = store, engine, estimates
+        self.failed = 0
+        self._order = {trial.key: number for number, trial in enumerate(trials)}
+        self._left = {trial.key: trial for trial in trials}
+        self._ready: list[tuple[float, int, int, Trial]] = []
+        self._groups = Counter(map(group_of, trials))
+        """How many of each group are left."""
+        self._running: dict[str, float] = {}
+        self._elsewhere: list[Trial] = []
+        """Trials that another run is at."""
+        self._attacks: defaultdict[str, list[Trial]] = defaultdict(list)
+        for trial in trials:
+            if trial.parent in self._left:
+                self._attacks[trial.parent].append(trial)
+            else:
+                self._queue(trial)
+
+    def run(self, progress: Progress) -> None:
+        """Runs all trials; one that fails becomes a record with its cause, and its attacks too.
+
+        Raises:
+            BenchError: something a person must change before the rest can run.
+        """
+        while self._left:
+            while self._ready and len(self._running) < self.engine.workers:
+                trial = heappop(self._ready)[-1]
+                self.engine.submit(trial)
+                self._running[trial.key] = time.monotonic()
+            self._show(progress)
+            for trial, outcome in self.engine.wait(TICK):
+                self._settle(trial, outcome, progress)
+            self._look_elsewhere(progress)
+
+    def _queue(self, trial: Trial) -> None:
+        after = self._attacks.get(trial.key, [])
+        rank = min(map(self.estimates.rank, [trial, *after]))
+        order = self._order[trial.key]
+        heappush(self._ready, (rank, self._order.get(str(trial.parent), order), order, trial))
+
+    def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
+        seconds = time.monotonic() - self._running.pop(trial.key)
+        state, text = outcome
+        if state == "stop":
+            raise BenchError(text)
+        if state == "lost":
+            state, text = self._lost(trial, text)
+        if state == "busy":
+            self._elsewhere.append(trial)
+        elif state == "done":
+            self.estimates.observe(trial, seconds)
+            self._finish(trial, progress)
+        else:
+            self._fail(trial, text, progress)
+
+    def _lost(self, trial: Trial, how: str) -> Outcome:
+        """What became of a trial whose process was lost; perhaps another run has taken it."""
+        with self.store.claim(trial.key) as ours:
+            if not ours:
+                return Outcome("busy")
+            if is_done(trial, self.store):
+                return Outcome("done")
+            cause = cause_of_loss(trial, self.store, how)
+            self.store.write(failure(trial, cause))
+            return Outcome("failed", cause)
+
+    def _finish(self, trial: Trial, progress: Progress) -> None:
+        self._drop(trial, progress)
+        for attack in self._attacks.pop(trial.key, []):
+            self._queue(attack)
+
+    def _fail(self, trial: Trial, cause: str, progress: Progress) -> None:
+        short = cause.splitlines()[-1]
+        progress.say(f"failed: {trial.label}: {short}")
+        lost = self._attacks.pop(trial.key, [])
+        for attack in lost:
+            self.store.write(failure(attack, f"its victim {trial.key} failed: {short}"))
+        for each in [trial, *lost]:
+            self._drop(each, progress)
+        self.failed += 1 + len(lost)
+
+    def _drop(self, trial: Trial, progress: Progress) -> None:
+        del self._left[trial.key]
+        self._groups[group_of(trial)] -= 1
+        progress.advance()
+
+    def _look_elsewhere(self, progress: Progress) -> None:
+        """What another run was at is done, or may be tried again."""
+        held, self._elsewhere = self._elsewhere, []
+        for trial in held:
+            if is_done(trial, self.store):
+                self._finish(trial, progress)
+            elif self.store.claimed(trial.key):
+                self._elsewhere.append(trial)
+            else:
+                self._queue(trial)
+
+    def _show(self, progress: Progress) -> None:
+        if not progress.visible:
+            return
+        now = time.monotonic()
+        running = [
+            (self._left[key].label, now - started, self.estimates.of(group_of(self._left[key])))
+            for key, started in self._running.items()
+        ]
+        left = self.estimates.total(self._groups, self.engine.workers)
+        progress.show(running, left)

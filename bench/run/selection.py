@@ -1,0 +1,78 @@
+"""Which trials a person asked for, and which of them are to be run."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.run.survey import FINISHED, Standing
+from smashbench.bench.suite.trial import Suite, Trial
+
+
+def choose(
+    suite: Suite,
+    standings: Mapping[str, Standing],
+    *,
+    only: Mapping[str, set[str]] | None = None,
+    failed: bool = False,
+    limit: int | None = None,
+) -> list[Trial]:
+    """The trials to run: those that are not done, and with an attack the victim it needs.
+
+    Args:
+        suite: all trials.
+        standings: of every trial.
+        only: see ``selection``; None for all.
+        failed: only trials that failed before.
+        limit: at most so many trials.
+    """
+    wanted = only or {}
+    chosen: dict[str, Trial] = {}
+    victims = {victim.key: victim for victim in suite.victims}
+    for trial in suite.trials:
+        state = standings[trial.key].state
+        if state in FINISHED or (failed and state != "failed") or not _matches(trial, wanted):
+            continue
+        parts = [trial]
+        if trial.parent and standings[trial.parent].state != "done":
+            parts = [victims[trial.parent], trial]
+        for part in parts:  # the victim first: with a limit of one, it alone
+            if limit is None or len(chosen) < limit:
+                chosen.setdefault(part.key, part)
+    return list(chosen.values())
+
+
+def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
+    """Fields (defense, strength, attack, seed) and their wanted values from ``field=value`` texts:
+    values of one field are alternatives, fields restrict each other.
+
+    Raises:
+        BenchError: the suite has no such field or value.
+    """
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for trial in suite.trials:
+        for name, value in _fields(trial).items():
+            known[name].add(value)
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    for text in only:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise BenchError(f"--only {text!r}: write field=value, e.g. --only defense=noise")
+        if name not in known:
+            raise BenchError(f"--only {text!r}: {unknown('field', name, known)}")
+        if value not in known[name]:
+            raise BenchError(f"--only {text!r}: {unknown(name, value, known[name])}")
+        wanted[name].add(value)
+    return wanted
+
+
+def _fields(trial: Trial) -> dict[str, str]:
+    defense = trial.victim.defense
+    fields = {"defense": defense.label, "seed": str(trial.victim.seed)}
+    if defense.strength is not None:
+        fields["strength"] = f"{defense.strength:.12g}"
+    return fields | ({"attack": trial.attack.label} if trial.attack else {})
+
+
+def _matches(trial: Trial, wanted: Mapping[str, set[str]]) -> bool:
+    fields = _fields(trial)
+    return all(fields.get(name) in values for name, values in wanted.items())

@@ -1,0 +1,72 @@
+"""How far a run is, in words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from smashbench.bench.run.estimates import Estimates, group_of
+from smashbench.bench.run.progress import duration
+from smashbench.bench.run.selection import choose, selection
+from smashbench.bench.run.survey import FINISHED, Standing, survey
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite, Trial
+
+SHOWN = 20
+"""Most trials that ``status`` names of each kind."""
+ORDER = ("done", "unverified", "running", "failed", "damaged", "outdated", "missing")
+UNVERIFIED = "finished, by a defense or an attack that this checkout lacks"
+
+
+def listing(
+    suite: Suite, folder: Path, *, only: Sequence[str] = (), limit: int | None = None
+) -> str:
+    """What a run would do, a line per trial, and how long it may take; changes nothing."""
+    standings = survey(suite, Store(folder), deep=True)
+    chosen = choose(suite, standings, only=selection(suite, only), limit=limit)
+    estimates = Estimates(suite.trials, standings)
+    lines = []
+    for trial in chosen:
+        seconds = estimates.of(group_of(trial))
+        about = "" if seconds is None else f"about {duration(seconds)}"
+        lines.append(f"{trial.key}  {standings[trial.key].state:<8}  {about:<16}  {trial.label}")
+    done = sum(standing.state == "done" for standing in standings.values())
+    lines.append(f"{len(suite.trials)} trials, {done} done, {len(chosen)} to run")
+    left = estimates.total(Counter(map(group_of, chosen)), 1)
+    if chosen:
+        known = "not known yet" if left is None else f"about {duration(left)} on one worker"
+        lines[-1] += f": {known}"
+    return "\n".join(lines)
+
+
+def status(suite: Suite, folder: Path) -> str:
+    """Counts of what is done, failed, missing, outdated, damaged and running, and the causes."""
+    store = Store(folder)
+    standings = survey(suite, store, deep=True)
+    groups: dict[str, list[Trial]] = {}
+    for trial in suite.trials:
+        state: str = standings[trial.key].state
+        if state not in FINISHED and store.claimed(trial.key):
+            state = "running"
+        groups.setdefault(state, []).append(trial)
+    counts = ", ".join(f"{len(groups[state])} {state}" for state in ORDER if state in groups)
+    lines = [f"{suite.name}: {len(suite.trials)} trials: {counts}"]
+    for state in ORDER[1:]:
+        trials = groups.get(state, [])
+        meaning = f" ({UNVERIFIED})" if state == "unverified" else ""
+        lines += [f"\n{state}{meaning}:"] if trials else []
+        for trial in trials[:SHOWN]:
+            lines.append(f"  {trial.key}  {trial.label}{_why(standings[trial.key])}")
+        if len(trials) > SHOWN:
+            lines.append(f"  and {len(trials) - SHOWN} more")
+    if "failed" in groups:
+        lines.append(f"\nlogs: {folder / 'logs'}/KEY.log")
+        lines.append(f"the failed ones again: smashbench rerun {folder} --failed")
+    if sum(len(groups.get(state, [])) for state in FINISHED) < len(suite.trials):
+        lines.append(f"all that is left:      smashbench rerun {folder}")
+    return "\n".join(lines)
+
+
+def _why(standing: Standing) -> str:
+    if standing.damage:
+        return f": {standing.damage.path}: {standing.damage.reason}"
+    return f": {standing.cause}" if standing.cause else ""

@@ -1,0 +1,1 @@
+"""Results folders: typed records and arrays, written whole or not at all; packs and merges."""

@@ -1,0 +1,76 @@
+"""Files of a results folder: written whole or not at all, and verified when they are read."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from smashbench.bench.errors import BenchError
+
+ALTERED = "truncated or altered"
+
+
+class DamagedError(BenchError):
+    """A file of the store is missing, truncated, altered, or holds what cannot be.
+
+    Args:
+        path: the file.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}; run the suite again to redo it")
+        self.path, self.reason = path, reason
+
+    def __reduce__(self) -> tuple[type, tuple[Path, str]]:
+        return type(self), (self.path, self.reason)  # to travel between processes
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that it is there complete or not there at all (temporary file, fsync,
+    rename).
+
+    Raises:
+        BenchError: the folder cannot be written.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        prefix = f".{path.name}."
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> BenchError:
+    """What to say when ``path`` cannot be written."""
+    hint = "make room or choose another --out; what is finished is kept"
+    return BenchError(f"cannot write {path} ({words(error)}); {hint}")
+
+
+def words(error: OSError) -> str:
+    """``No such file or directory``."""
+    return error.strerror or str(error)
+
+
+def read_checked(path: Path, sha256: str) -> bytes:
+    """Reads a file whose content must have this SHA-256.
+
+    Raises:
+        DamagedError: the file is missing, truncated or altered.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DamagedError(path, words(error)) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DamagedError(path, ALTERED)
+    return content

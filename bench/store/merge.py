@@ -1,0 +1,112 @@
+"""Several results folders read as one: a submission beside what it is compared with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.store.record import Arrays, FinishedRecord, Record
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.config import AttackConfig
+from smashbench.bench.suite.trial import Suite, Trial
+
+
+class Stores(Store):
+    """The records of several folders; a trial's are those of the first folder that has them."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders[0])
+        self._stores = [Store(folder) for folder in folders]
+
+    def read(self, key: str) -> Record | None:
+        return self._home(key).read(key)
+
+    def arrays_path(self, key: str, name: str) -> Path:
+        return self._home(key).arrays_path(key, name)
+
+    def arrays(self, record: FinishedRecord, name: str) -> Arrays:
+        return self._home(record.key).arrays(record, name)
+
+    def has_samples(self, record: FinishedRecord) -> bool:
+        return self._home(record.key).has_samples(record)
+
+    def _home(self, key: str) -> Store:
+        there = [store for store in self._stores if store.has(key)]
+        if len(there) < 2:
+            return (there or self._stores)[0]
+        return next((store for store in there if store.finished(key)), there[0])
+
+
+def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
+    """One suite of all folders, and a store of their records.
+
+    A trial that several folders have counts once. Where folders give one name to different
+    defenses or attacks, or to other options or trainings of one, those of later folders carry the
+    folder's name. Every victim keeps the attacks of the folders it is in.
+
+    Raises:
+        BenchError: one is no results folder, or its data, or the metrics it was scored with,
+            differ from those of the first.
+    """
+    suites = [read_suite(folder) for folder in folders]
+    if len(folders) == 1:
+        return suites[0], Store(folders[0])
+    ours = _facts(folders[0], suites[0])
+    for folder, suite in zip(folders, suites, strict=True):
+        for what, value in _facts(folder, suite).items():
+            if value != ours[what]:
+                raise BenchError(
+                    f"{folder} is not comparable with {folders[0]}: its records have {what} "
+                    f"{value} instead of {ours[what]}"
+                )
+    meanings: dict[tuple[object, ...], object] = {}
+
+    def own_name(name: str, sort: tuple[object, ...], meaning: object, folder: Path) -> str:
+        """The name, or where it means something else already, with the folder's."""
+        for label in (name, f"{name} ({folder.name})", f"{name} ({folder.resolve()})"):
+            if meanings.setdefault((label, *sort), meaning) == meaning:
+                return label
+        raise BenchError(f"{folder}: {name!r} means several things in it")
+
+    trials: dict[str, Trial] = {}
+    for folder, suite in zip(folders, suites, strict=True):
+        for trial in suite.victims:
+            defense = trial.victim.defense
+            sort, meaning = ("defense", defense.strength), {**dict(trial.victim), "seed": None}
+            label = own_name(defense.label, sort, meaning, folder)
+            renamed = defense.model_copy(update={"label": label})
+            config = trial.victim.model_copy(update={"defense": renamed})
+            trials.setdefault(trial.key, Trial(trial.key, config))
+        for trial in suite.attacks:
+            assert trial.attack
+            label = own_name(trial.attack.label, ("attack",), trial.attack, folder)
+            attacking = AttackConfig(
+                victim=trials[str(trial.parent)].victim,
+                attack=trial.attack.model_copy(update={"label": label}),
+                seed=trial.config.seed,
+            )
+            trials.setdefault(trial.key, Trial(trial.key, attacking, trial.parent))
+    name = " + ".join(dict.fromkeys(suite.name for suite in suites))
+    victims = tuple(trial for trial in trials.values() if trial.parent is None)
+    attacks = tuple(trial for trial in trials.values() if trial.parent)
+    return Suite(name, suites[0].description, victims, attacks), Stores(folders)
+
+
+def _facts(folder: Path, suite: Suite) -> dict[str, object]:
+    """What all records of a folder must share, with each other and with other folders.
+
+    Raises:
+        BenchError: they do not, or there is none.
+    """
+    store = Store(folder)
+    records = [record for trial in suite.trials if (record := store.finished(trial.key))]
+    if not records:
+        raise BenchError(f"{folder} holds no finished trial; run the suite first")
+    facts: dict[str, object] = {}
+    for what in ("data_hash", "metric_version"):
+        found = {getattr(record, what) for record in records}
+        if len(found) > 1:
+            values = ", ".join(sorted(map(str, found)))
+            raise BenchError(f"{folder}: its records do not agree on {what}: {values}")
+        facts[what] = found.pop()
+    return facts

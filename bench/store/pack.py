@@ -1,0 +1,48 @@
+"""Records and scores of a results folder in one file: to share, and to read without unpacking."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.store.archive import archive_of
+from smashbench.bench.store.files import write_whole
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+
+
+def pack(folder: Path) -> int:
+    """Packs the records and scores of a folder's suite, all of which are verified, and then
+    deletes the files that were packed. Returns how many trials that were.
+
+    Sample images, weights and logs stay as they are. A trial that is run again has a record of
+    its own again, which counts, until the next ``pack``.
+
+    Raises:
+        BenchError: not a results folder, or a run is at work in it; a damaged file; the disk.
+    """
+    suite, store = read_suite(folder), Store(folder)
+    if any(store.claimed(path.name) for path in (folder / "locks").glob("*")):
+        raise BenchError(f"a run is at work in {folder}; pack it when that has ended")
+    files: dict[str, bytes] = {}
+    stamps: dict[str, int] = {}
+    trials = 0
+    for trial in suite.trials:
+        if (record := store.read(trial.key)) is None:
+            continue
+        trials += 1
+        names = [store.record_name(trial.key)]
+        if record.status == "ok":
+            store.arrays(record, "scores")
+            names.append(store.arrays_name(trial.key, "scores"))
+        for name in names:
+            files[name] = store.content(name)
+            with suppress(FileNotFoundError):
+                stamps[name] = (folder / name).stat().st_mtime_ns
+    if not trials:
+        raise BenchError(f"{folder} holds no finished trial; run the suite first")
+    write_whole(folder / Store.PACK, archive_of(files))
+    for name, stamp in stamps.items():
+        with suppress(FileNotFoundError):
+            if (folder / name).stat().st_mtime_ns == stamp:
+                (folder / name).unlink()
+    return trials

@@ -1,0 +1,160 @@
+"""Records: what is kept of a trial, as frozen, validated values."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import StringConstraints, ValidationError, model_validator
+from pydantic_core import from_json
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.results import (
+    USERS,
+    AttackResults,
+    AttackSeconds,
+    Text,
+    VictimResults,
+    VictimSeconds,
+)
+from smashbench.bench.frozen import Frozen, Hash, Name, Number, Sha256, explain
+from smashbench.bench.suite.config import AttackConfig, VictimConfig, key_of
+
+Arrays = dict[str, np.ndarray]
+
+
+class _Identity(Frozen):
+    """Which trial a record is about."""
+
+    key: Hash
+
+    @model_validator(mode="after")
+    def _belongs(self) -> "_Identity":
+        config, parent = getattr(self, "config", None), getattr(self, "parent", None)
+        if config and self.key != key_of(config):
+            raise ValueError("key is not the hash of config")
+        victim = key_of(config.victim) if isinstance(config, AttackConfig) else None
+        if parent != victim:
+            raise ValueError("parent is not the hash of config.victim")
+        return self
+
+
+class _Done(_Identity):
+    """What every finished trial says."""
+
+    status: Literal["ok"] = "ok"
+    source: Hash
+    """Hash of the code of the defense or attack."""
+    data_hash: Hash
+    metric_version: Number
+    machine: dict[Text, Text]
+    """Device, Python and the packages that numbers depend on."""
+    arrays: dict[Name, Sha256]
+    """Hashes of the files of arrays beside the record."""
+
+
+class VictimRecord(_Done, VictimResults):
+    """A victim that was trained."""
+
+    config: VictimConfig
+    parent: None = None
+    checkpoint_sha256: Sha256
+    """Of its weights."""
+    seconds: VictimSeconds
+
+    @property
+    def victim_sha256(self) -> str:
+        """Of the weights that it is about."""
+        return self.checkpoint_sha256
+
+
+class AttackRecord(_Done, AttackResults):
+    """An attack that was run."""
+
+    config: AttackConfig
+    parent: Hash
+    victim_sha256: Sha256
+    """Of the weights of the victim that was attacked."""
+    seconds: AttackSeconds
+
+
+class FailedRecord(_Identity):
+    """A trial that failed; the last line of ``error`` is its shortest form."""
+
+    status: Literal["failed"] = "failed"
+    config: VictimConfig | AttackConfig
+    parent: Hash | None
+    error: Annotated[str, StringConstraints(min_length=1)]
+
+    @property
+    def cause(self) -> str:
+        """The last line of ``error``."""
+        return (self.error.splitlines() or [""])[-1]
+
+
+FinishedRecord = VictimRecord | AttackRecord
+Record = FinishedRecord | FailedRecord
+
+
+def parse(text: bytes) -> Record:
+    """The record in this JSON.
+
+    Raises:
+        ValueError: it is none; the message names every field that is wrong.
+    """
+    head = from_json(text)
+    if not isinstance(head, dict):
+        raise ValueError("is no record")
+    kind: type[Record] = AttackRecord if head.get("parent") else VictimRecord
+    if head.get("status") == "failed":
+        kind = FailedRecord
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError("; ".join(explain(error, "", kind))) from None
+
+
+def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
+    """Refuses scores that are not what such a record has: shares of correct releases per image,
+    or every metric per image, in its bounds.
+
+    Raises:
+        ValueError: names the array and what is wrong with it.
+    """
+    is_victim = isinstance(record, VictimRecord)
+    wanted = "correct" if is_victim else "mse"
+    if wanted not in arrays:
+        raise ValueError(f"has no {wanted!r}")
+    for name, values in arrays.items():
+        if values.ndim != 1 or len(values) != len(arrays[wanted]) or not len(values):
+            raise ValueError(f"{name!r} has the shape {values.shape}: not one value per image")
+        if values.dtype != np.float32:
+            raise ValueError(f"{name!r} has the type {values.dtype} instead of float32")
+        if is_victim:
+            low, high = 0.0, 1.0
+        elif name in METRICS:
+            low, high = METRICS[name].bounds
+        else:
+            continue  # of a metric that this checkout lacks
+        if not (values.min() >= low - 1e-5 and values.max() <= high + 1e-5):  # NaN fails too
+            raise ValueError(f"{name!r} has values outside [{low:g}, {high:g}]")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name!r} has values that are not finite")
+
+
+def check_samples(record: FinishedRecord, arrays: Arrays) -> None:
+    """Refuses samples that are not what such a record has: images, all of one shape.
+
+    Raises:
+        ValueError: names the array and what is wrong with it.
+    """
+    users = ("users", "users_original") if isinstance(record, AttackRecord) else ()
+    for name in ("samples", *users):
+        if name not in arrays:
+            raise ValueError(f"has no {name!r}")
+    for name, images in arrays.items():
+        shape = f"{name!r} is {images.dtype} of shape {images.shape}"
+        if images.ndim != 4 or images.dtype != np.uint8 or images.shape[1] not in (1, 3):
+            raise ValueError(f"{shape} instead of images (n, C, H, W), uint8")
+        if not images.size or images.shape[1:] != arrays["samples"].shape[1:]:
+            raise ValueError(f"{shape} beside 'samples' of shape {arrays['samples'].shape}")
+        if name in users and len(images) != len(USERS):
+            raise ValueError(f"{shape} instead of {len(USERS)} images")

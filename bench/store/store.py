@@ -1,0 +1,262 @@
+"""The store of a run: one JSON record per finished trial, written whole or not at all.
+
+A results folder holds ``suite.json`` (the resolved suite) and, by the key of a trial,
+``records/KEY.json`` with ``scores/KEY.safetensors`` (per image) and ``samples/KEY.safetensors``
+(images), ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
+``set_aside/`` when something was damaged, and ``packed.zip`` when it was packed.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from smashbench.bench.store.archive import Archive
+from smashbench.bench.store.files import (
+    ALTERED,
+    DamagedError,
+    read_checked,
+    unwritable,
+    words,
+    write_whole,
+)
+from smashbench.bench.store.record import (
+    Arrays,
+    AttackRecord,
+    FinishedRecord,
+    Record,
+    VictimRecord,
+    check_samples,
+    check_scores,
+    parse,
+)
+
+SEAL = b',\n "sha256": "'
+"""What separates the text of a record from the SHA-256 of that text, its last field."""
+ARRAYS = ("scores", "samples")
+"""The files of arrays that every finished trial has."""
+STALE = 3600
+"""Seconds after which a half-written file that belongs to no trial is an interrupted run's."""
+
+
+class Store:
+    """The records of one results folder."""
+
+    PACK = "packed.zip"
+    """Name of the file that holds packed records and scores, see ``store.pack``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._archive: Archive | None = None
+
+    def record_name(self, key: str) -> str:
+        return f"records/{key}.json"
+
+    def arrays_name(self, key: str, name: str) -> str:
+        """Of the ``scores`` or the ``samples`` of a trial."""
+        return f"{name}/{key}.safetensors"
+
+    def record_path(self, key: str) -> Path:
+        return self.folder / self.record_name(key)
+
+    def arrays_path(self, key: str, name: str) -> Path:
+        return self.folder / self.arrays_name(key, name)
+
+    def victim_path(self, key: str) -> Path:
+        return self.folder / "victims" / f"{key}.safetensors"
+
+    def log_path(self, key: str) -> Path:
+        return self.folder / "logs" / f"{key}.log"
+
+    def content(self, name: str) -> bytes:
+        """The content of the file of this name below the folder, else of the packed one.
+
+        Raises:
+            OSError: there is neither, or it cannot be read.
+            DamagedError: the pack is truncated or altered.
+        """
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            if (packed := self._packed(name)) is None:
+                raise
+            return packed
+
+    def _packed(self, name: str) -> bytes | None:
+        path = self.folder / self.PACK
+        if self._archive is None and path.exists():
+            self._archive = Archive(path)
+        try:
+            return self._archive.get(name) if self._archive else None
+        except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
+            raise DamagedError(self.folder / name, f"{damage.reason} in {self.PACK}") from None
+
+    def has(self, key: str) -> bool:
+        """Whether there is a record of a trial, of whatever status."""
+        return self.record_path(key).exists() or self._packed(self.record_name(key)) is not None
+
+    def read(self, key: str) -> Record | None:
+        """The record of a trial, of whatever status; None where there is none.
+
+        Raises:
+            DamagedError: it is truncated or altered, another trial's, or says what cannot be.
+        """
+        path = self.record_path(key)
+        try:
+            content = self.content(self.record_name(key))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedError(path, words(error)) from None
+        text = content[: content.rfind(SEAL)]
+        if content != _sealed(text):
+            raise DamagedError(path, ALTERED)
+        try:
+            record = parse(text + b"\n}")
+        except ValueError as error:
+            raise DamagedError(path, f"is no valid record: {error}") from None
+        if record.key != key:
+            raise DamagedError(path, "does not belong to its name")
+        return record
+
+    def finished(self, key: str) -> FinishedRecord | None:
+        """The record of a trial that succeeded; else None."""
+        record = self.read(key)
+        return record if record and record.status == "ok" else None
+
+    def victim(self, key: str) -> VictimRecord | None:
+        """The record of a victim that was trained; else None."""
+        record = self.finished(key)
+        return record if isinstance(record, VictimRecord) else None
+
+    def attack(self, key: str) -> AttackRecord | None:
+        """The record of an attack that succeeded; else None."""
+        record = self.finished(key)
+        return record if isinstance(record, AttackRecord) else None
+
+    def arrays(self, record: FinishedRecord, name: str) -> Arrays:
+        """The per-image ``scores`` or the ``samples`` (images) of a finished trial.
+
+        Raises:
+            DamagedError: the file is missing, truncated or altered, or holds what cannot be.
+        """
+        path = self.arrays_path(record.key, name)
+        try:
+            arrays: Arrays = load(self._checked(record, name))
+            if name == "scores":
+                check_scores(record, arrays)
+            else:
+                check_samples(record, arrays)
+        except (ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise DamagedError(path, f"is not what it should be: {error}") from None
+        return arrays
+
+    def check_arrays(self, record: FinishedRecord) -> None:
+        """Verifies all arrays of a finished trial; a packed one may have lost its samples.
+
+        Raises:
+            DamagedError: a file is missing, truncated or altered.
+        """
+        for name in {*ARRAYS, *record.arrays}:
+            if name != "samples" or self.has_samples(record):
+                self._checked(record, name)
+
+    def has_samples(self, record: FinishedRecord) -> bool:
+        """Whether sample images are there, or should be: not where a pack came without them."""
+        if self.arrays_path(record.key, "samples").exists():
+            return True
+        return self._packed(self.record_name(record.key)) is None
+
+    def _checked(self, record: FinishedRecord, name: str) -> bytes:
+        path = self.arrays_path(record.key, name)
+        try:
+            content = self.content(self.arrays_name(record.key, name))
+        except OSError as error:
+            raise DamagedError(path, words(error)) from None
+        if hashlib.sha256(content).hexdigest() != record.arrays.get(name):
+            raise DamagedError(path, ALTERED)
+        return content
+
+    def weights(self, key: str, sha256: str) -> bytes:
+        """The weights of a victim.
+
+        Raises:
+            DamagedError: the file is missing, truncated or altered.
+        """
+        return read_checked(self.victim_path(key), sha256)
+
+    def write_weights(self, key: str, content: bytes) -> str:
+        """Writes the weights of a victim; returns their SHA-256."""
+        write_whole(self.victim_path(key), content)
+        return hashlib.sha256(content).hexdigest()
+
+    def write_arrays(self, key: str, arrays: Mapping[str, bytes]) -> dict[str, str]:
+        """Writes the arrays of a trial; returns their SHA-256, for its record."""
+        for name, content in arrays.items():
+            write_whole(self.arrays_path(key, name), content)
+        return {name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()}
+
+    def write(self, record: Record) -> None:
+        """Writes a record, sealed with the hash of its text."""
+        text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False)
+        write_whole(self.record_path(record.key), _sealed(text.removesuffix("\n}").encode()))
+
+    def set_aside(self, path: Path) -> None:
+        """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
+        aside = self.folder / "set_aside" / path.name
+        try:
+            aside.parent.mkdir(exist_ok=True)
+            os.replace(path, aside)
+        except FileNotFoundError:
+            pass  # gone already
+        except OSError as error:
+            raise unwritable(aside, error) from None
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        """True while this process alone works on a trial, False where another one does.
+
+        A lock of the operating system, so that it ends with the process however that ends.
+        """
+        path = self.folder / "locks" / key
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path)
+            lock.acquire(blocking=False)
+        except Timeout:
+            yield False
+            return
+        except OSError as error:
+            raise unwritable(path, error) from None
+        try:
+            yield True
+        finally:
+            with suppress(OSError):
+                path.unlink()  # before the release: whoever comes next finds the record
+            lock.release()
+
+    def claimed(self, key: str) -> bool:
+        """Whether another process works on a trial now."""
+        if not (self.folder / "locks" / key).exists():
+            return False
+        with self.claim(key) as free:
+            return not free
+
+    def sweep(self) -> None:
+        """Deletes what interrupted processes left half-written."""
+        for part in [*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part")]:
+            with suppress(FileNotFoundError):
+                old = time.time() - part.stat().st_mtime > STALE
+                if old or (part.parent != self.folder and not self.claimed(part.name[1:17])):
+                    part.unlink()
+
+
+def _sealed(text: bytes) -> bytes:
+    return text + SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'

@@ -1,0 +1,1 @@
+"""Suites: TOML becomes typed, validated trials, each named by the hash of its configuration."""

@@ -1,0 +1,93 @@
+"""Configurations: what a trial is, down to every option, as frozen values; a key is their hash."""
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+from annotated_types import Ge, Lt
+from pydantic import StringConstraints, field_validator
+
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.frozen import Frozen, Name
+
+PROTOCOL = 3
+"""Part of every key: raised when a change of the code makes old records incomparable."""
+
+Seed = Annotated[int, Ge(0), Lt(2**63)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Options = dict[str, Any]
+Whole = Annotated[int, Ge(-(2**63)), Lt(2**63)]
+DEEPEST = 8
+"""Most levels of lists in the value of an option."""
+
+
+class Component(Frozen):
+    """A defense, attack or data set by its name, with all its options, as plain JSON values."""
+
+    name: Name
+    options: Options
+
+    @field_validator("options")
+    @classmethod
+    def _plain(cls, options: Options) -> Options:
+        for name, value in options.items():
+            if not _is_plain(value, DEEPEST):
+                raise ValueError(f"option {name!r} is no number, text, truth value or list of them")
+        return options
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(each, depth - 1) for each in value)
+    if isinstance(value, float):
+        return value - value == 0  # finite
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return value is None or isinstance(value, str)
+
+
+class DefenseConfig(Component):
+    """A defense at one strength, under its label in the suite."""
+
+    label: Label
+    strength: Whole | float | None
+
+
+class AttackChoice(Component):
+    """An attack under its label in the suite."""
+
+    label: Label
+
+
+class VictimConfig(Frozen):
+    """All that decides a victim."""
+
+    protocol: int
+    dataset: Component
+    model: Name
+    training: Training
+    defense: DefenseConfig
+    seed: Seed
+
+
+class AttackConfig(Frozen):
+    """All that decides an attack: its victim, too."""
+
+    victim: VictimConfig
+    attack: AttackChoice
+    seed: Seed
+
+
+def key_of(config: VictimConfig | AttackConfig) -> str:
+    """The key of a configuration: a hash of its canonical JSON, 16 hexadecimal digits."""
+    return hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+
+
+def canonical(config: Frozen) -> str:
+    """JSON with sorted keys and without spaces.
+
+    >>> canonical(Component(name="mean", options={"b": 1.0, "a": [2]}))
+    '{"name":"mean","options":{"a":[2],"b":1.0}}'
+    """
+    content = config.model_dump(mode="json")
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

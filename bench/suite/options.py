@@ -1,0 +1,50 @@
+"""Hyper-parameters of components: read from signatures, checked once, at the boundary."""
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, create_model
+
+from smashbench.bench.frozen import Frozen
+
+FOREIGN = ("builtins", "abc", "torch")
+"""Packages of base classes that are no components."""
+
+
+@cache
+def options_of(component: type) -> type[BaseModel]:
+    """A model of the keyword-only arguments of ``component`` and, where its constructor passes
+    ``**options`` on, of its bases; a subclass's default wins."""
+    fields: dict[str, Any] = {}
+    for base in reversed(component.__mro__):
+        if base.__module__.partition(".")[0] in FOREIGN or "__init__" not in vars(base):
+            continue
+        constructor = vars(base)["__init__"]
+        hints = get_type_hints(constructor, include_extras=True)
+        parameters = inspect.signature(constructor).parameters.values()
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            fields = {}
+        for p in parameters:
+            if p.kind is p.KEYWORD_ONLY:
+                fields[p.name] = (hints[p.name], p.default)
+    return create_model(component.__name__, __base__=Frozen, **fields)
+
+
+def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of ``component``, defaults filled in, as plain JSON values.
+
+    Raises:
+        ValidationError: an unknown option, a wrong type or a value out of range.
+    """
+    return options_of(component).model_validate(tuples(options)).model_dump(mode="json")
+
+
+def tuples(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists as tuples, at every depth: TOML and JSON have only lists, options only tuples."""
+
+    def convert(value: Any) -> Any:
+        return tuple(map(convert, value)) if isinstance(value, list) else value
+
+    return {name: convert(value) for name, value in options.items()}

@@ -1,0 +1,190 @@
+"""Suite files: TOML becomes a typed, validated list of trials."""
+
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
+from pydantic import Field, ValidationError
+
+from smashbench.attacks import ATTACKS
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.frozen import Frozen, explain
+from smashbench.bench.suite.config import (
+    PROTOCOL,
+    AttackChoice,
+    Component,
+    DefenseConfig,
+    Seed,
+    VictimConfig,
+)
+from smashbench.bench.suite.options import options_of, resolve, tuples
+from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
+from smashbench.datasets import DATASETS
+from smashbench.defenses import DEFENSES
+
+SUITES = Path(__file__).parent / "builtin"
+RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
+"""Names of columns, and so not of attacks."""
+
+
+class _File(Frozen):
+    """A suite file as it is written."""
+
+    description: str
+    model: str
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+    attack_seeds: Annotated[int, Ge(1), Le(1000)] = 1
+    dataset: dict[str, Any]
+    training: Training
+    defenses: dict[str, dict[str, Any]] = Field(min_length=1)
+    attacks: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+def names() -> dict[str, str]:
+    """The built-in suites and their descriptions."""
+    paths = sorted(SUITES.glob("*.toml"))
+    return {path.stem: tomllib.loads(path.read_text())["description"] for path in paths}
+
+
+def load(name: str, settings: Sequence[str] = ()) -> Suite:
+    """Reads a suite by name or path; ``settings`` are ``dotted.key=value`` overrides.
+
+    Raises:
+        BenchError: names every mistake in the file or in the settings, all at once.
+    """
+    path = SUITES / f"{name}.toml" if name in names() else Path(name)
+    if not path.is_file():
+        raise BenchError(unknown("suite", name, names()) + " (or give the path of a TOML file)")
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BenchError(f"{path} is not TOML: {error}") from None
+    for setting in settings:
+        _apply(content, setting)
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    command = shlex.join(["smashbench", "run", name, *overrides])
+    return _resolve(path, content, command)
+
+
+def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:
+    return BenchError("\n  ".join([f"{path}:", *mistakes]))
+
+
+def _apply(content: dict[str, Any], setting: str) -> None:
+    """Sets ``a.b=value``; the value is TOML, or a plain word."""
+    dotted, sign, text = setting.partition("=")
+    if not sign or not dotted or "\n" in text:
+        raise BenchError(f"--set {setting!r}: write key=value, e.g. --set training.epochs=5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        content = content.setdefault(parent, {})
+        if not isinstance(content, dict):
+            raise BenchError(f"--set {setting!r}: {parent!r} is a value, not a table")
+    content[last] = value
+
+
+def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
+    content = dict(content)
+    if isinstance(content.get("seeds"), list):
+        content["seeds"] = tuple(content["seeds"])
+    if isinstance(content.get("training"), dict):
+        content["training"] = tuples(content["training"])
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        raise _refusal(path, explain(error, "", _File)) from None
+    mistakes: list[str] = []
+    if file.model not in MODELS:
+        mistakes.append(f"model: {unknown('model', file.model, MODELS)}")
+    if len(set(file.seeds)) < len(file.seeds):
+        mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
+    dataset = _component("dataset", "", file.dataset, DATASETS, mistakes)
+    defenses = [
+        config
+        for label, entry in file.defenses.items()
+        for config in _sweep(label, entry, mistakes)
+    ]
+    for label in RESERVED & set(file.attacks):
+        mistakes.append(f"attacks.{label}: this name is a column of the tables; choose another")
+    attacks = [
+        AttackChoice(label=label, name=found.name, options=found.options)
+        for label, entry in file.attacks.items()
+        if (found := _component("attack", label, entry, ATTACKS, mistakes))
+    ]
+    if mistakes or not dataset:
+        raise _refusal(path, mistakes)
+    victims = tuple(
+        victim_trial(
+            VictimConfig(
+                protocol=PROTOCOL,
+                dataset=dataset,
+                model=file.model,
+                training=file.training,
+                defense=defense,
+                seed=seed,
+            )
+        )
+        for defense in defenses
+        for seed in file.seeds
+    )
+    attacking = attack_trials(victims, attacks, file.attack_seeds)
+    return Suite(path.stem, file.description, victims, attacking, command)
+
+
+def _component(
+    what: str, label: str, entry: Mapping[str, Any], table: Mapping[str, type], mistakes: list[str]
+) -> Component | None:
+    """What a table in the file describes; ``use`` names the component, or its label does."""
+    where = f"{what}s.{label}" if label else what
+    options = dict(entry)
+    name = options.pop("use", label)
+    if not isinstance(name, str) or name not in table:
+        mistakes.append(f"{where}: {unknown(what, str(name), table)}")
+        return None
+    try:
+        return Component(name=name, options=resolve(table[name], options))
+    except ValidationError as error:
+        mistakes.extend(explain(error, where, options_of(table[name])))
+        return None
+
+
+def _sweep(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> list[DefenseConfig]:
+    """One configuration per strength; ``strengths`` is a list of values of the defense's knob."""
+    options = dict(entry)
+    strengths = options.pop("strengths", None)
+    base = _component("defense", label, options, DEFENSES, mistakes)
+    if not base:
+        return []
+    knob, where = DEFENSES[base.name].strength, f"defenses.{label}.strengths"
+    if strengths is None:
+        return [_at_strength(label, base, knob)]
+    if knob is None:
+        mistakes.append(f"{where}: {base.name!r} has no strength to sweep; delete this line")
+        return []
+    if not isinstance(strengths, list) or not strengths:
+        mistakes.append(f"{where} = {strengths!r}: should be a list of values of {knob!r}")
+        return []
+    configs = []
+    for value in strengths:
+        found: list[str] = []
+        swept = _component("defense", label, {**options, knob: value}, DEFENSES, found)
+        mistakes.extend(line.replace(f"{label}.{knob}", f"{label}.strengths") for line in found)
+        if swept:
+            configs.append(_at_strength(label, swept, knob))
+    if len({config.strength for config in configs}) < len(configs):
+        mistakes.append(f"{where} = {strengths!r}: every strength once")
+    return configs
+
+
+def _at_strength(label: str, found: Component, knob: str | None) -> DefenseConfig:
+    strength = found.options[knob] if knob else None
+    return DefenseConfig(label=label, name=found.name, options=found.options, strength=strength)

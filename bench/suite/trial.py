@@ -1,0 +1,77 @@
+"""What a suite comes to: a list of trials, each named by the hash of its configuration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from smashbench.bench.suite.config import AttackChoice, AttackConfig, VictimConfig, key_of
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One unit of work: to train a victim, or to run one attack on one."""
+
+    key: str
+    config: VictimConfig | AttackConfig
+    parent: str | None = None
+    """Of an attack, the key of its victim."""
+
+    @property
+    def victim(self) -> VictimConfig:
+        """The configuration of the victim that it trains or attacks."""
+        return self.config if isinstance(self.config, VictimConfig) else self.config.victim
+
+    @property
+    def attack(self) -> AttackChoice | None:
+        """The attack that it runs; None where it trains a victim."""
+        return None if isinstance(self.config, VictimConfig) else self.config.attack
+
+    @property
+    def label(self) -> str:
+        """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
+        defense = self.victim.defense
+        strength = "" if defense.strength is None else f" {defense.strength:g}"
+        name = f"{defense.label}{strength}, seed {self.victim.seed}"
+        if self.attack is None:
+            return name
+        again = f", attack seed {self.config.seed}" if self.config.seed else ""
+        return f"{self.attack.label} on {name}{again}"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A resolved suite: every option of every component has its value."""
+
+    name: str
+    description: str
+    victims: tuple[Trial, ...]
+    attacks: tuple[Trial, ...]
+    command: str = ""
+    """What runs it; empty where several folders were read as one."""
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        return self.victims + self.attacks
+
+    @cached_property
+    def attack_labels(self) -> list[str]:
+        """Every attack's label once, in the suite's order."""
+        return list(dict.fromkeys(trial.attack.label for trial in self.attacks if trial.attack))
+
+
+def victim_trial(config: VictimConfig) -> Trial:
+    """The trial that trains a victim."""
+    return Trial(key_of(config), config)
+
+
+def attack_trials(
+    victims: Sequence[Trial], attacks: Sequence[AttackChoice], attack_seeds: int
+) -> tuple[Trial, ...]:
+    """Every attack on every victim, with every attack seed."""
+    configs = [
+        (AttackConfig(victim=victim.victim, attack=attack, seed=seed), victim.key)
+        for victim in victims
+        for attack in attacks
+        for seed in range(attack_seeds)
+    ]
+    return tuple(Trial(key_of(config), config, parent) for config, parent in configs)

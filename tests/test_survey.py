@@ -1,0 +1,135 @@
+"""What is to do, in which order, and how long it takes."""
+
+import pytest
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.run.attempt import failure
+from smashbench.bench.run.estimates import Estimates, group_of
+from smashbench.bench.run.selection import choose, selection
+from smashbench.bench.run.survey import Standing, survey
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite import toml as suite
+from tests.forge import HASH, attack_record, victim_record
+
+ABSENT, DONE = Standing("missing"), Standing("done", 2.0)
+
+
+@pytest.fixture(scope="module")
+def smoke():
+    return suite.load("smoke", ["seeds=[0,1]"])
+
+
+def labels(trials) -> list[str]:
+    return [trial.label for trial in trials]
+
+
+def test_a_selection_brings_the_victims_it_needs(smoke):
+    nothing = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
+    assert choose(smoke, nothing) == list(smoke.trials)
+    only = ["attack=gmm", "defense=noise", "seed=1", "strength=0.3"]
+    assert labels(choose(smoke, nothing, only=selection(smoke, only))) == [
+        "noise 0.3, seed 1",
+        "gmm on noise 0.3, seed 1",
+    ]
+    trained = nothing | {victim.key: DONE for victim in smoke.victims}
+    assert labels(choose(smoke, trained, only=selection(smoke, only))) == [
+        "gmm on noise 0.3, seed 1"
+    ]
+    either = ["attack=gmm", "attack=knn", "defense=none", "seed=0"]
+    assert labels(choose(smoke, trained, only=selection(smoke, either))) == [
+        "gmm on none, seed 0",
+        "knn on none, seed 0",
+    ]
+    assert labels(choose(smoke, nothing, only=selection(smoke, ["defense=none", "seed=0"]))) == [
+        "none, seed 0",
+        *(f"{name} on none, seed 0" for name in ("mean", "class_mean", "gmm", "knn", "decoder")),
+    ]
+
+
+def test_a_limit_counts_the_victims_and_never_leaves_an_attack_without(smoke):
+    nothing = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
+    for limit in range(1, 8):
+        chosen = choose(smoke, nothing, only=selection(smoke, ["attack=gmm"]), limit=limit)
+        assert len(chosen) <= limit
+        assert len(chosen) == limit
+        keys = {trial.key for trial in chosen}
+        assert all(trial.parent is None or trial.parent in keys for trial in chosen)
+    assert len(choose(smoke, nothing, limit=5)) == 5
+
+
+def test_only_what_failed(smoke):
+    standings = dict.fromkeys((t.key for t in smoke.trials), DONE)
+    bad, absent = smoke.attacks[3], smoke.attacks[4]
+    standings |= {bad.key: Standing("failed", cause="x"), absent.key: ABSENT}
+    assert choose(smoke, standings, failed=True) == [bad]
+    assert choose(smoke, standings) == [bad, absent]
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("defense=nois", "unknown defense 'nois'; did you mean 'noise'"),
+        ("attacks=gmm", "unknown field 'attacks'; did you mean 'attack'"),
+        ("strength=0.30", r"unknown strength '0.30'; did you mean '0.3'"),
+        ("gmm", "write field=value"),
+    ],
+)
+def test_a_selection_of_nothing_there_is_is_an_error(smoke, only, message):
+    with pytest.raises(BenchError, match=message):
+        selection(smoke, [only])
+
+
+def test_estimates_learn_by_label_then_by_kind(smoke):
+    standings = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
+    estimates = Estimates(smoke.trials, standings)
+    none, noise = smoke.victims[0], smoke.victims[2]
+    mean, gmm = smoke.attacks[0], smoke.attacks[2]
+    assert estimates.of(group_of(none)) is None
+    assert estimates.total({group_of(none): 3}, 2) is None
+    estimates.observe(none, 10)
+    estimates.observe(none, 20)
+    assert estimates.of(group_of(none)) == 15
+    assert estimates.of(group_of(noise)) == 15  # as other defenses
+    estimates.observe(noise, 33)
+    assert estimates.of(group_of(noise)) == 33
+    assert estimates.of(group_of(gmm)) is None
+    estimates.observe(mean, 1)
+    assert estimates.total({group_of(none): 4, group_of(mean): 10}, 2) == (4 * 15 + 10) / 2
+    assert estimates.total({group_of(noise): 1, group_of(mean): 1}, 8) == 33  # no faster than one
+    assert estimates.total({group_of(noise): 0}, 2) == 0
+
+
+def test_longest_first_by_time_else_by_kind(smoke):
+    standings = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
+    estimates = Estimates(smoke.trials, standings)
+    victim, (mean, _, gmm, _, decoder) = smoke.victims[0], smoke.attacks[:5]
+    order = sorted([mean, gmm, decoder, victim], key=estimates.rank)
+    assert order == [decoder, victim, gmm, mean]
+    for trial, seconds in ((mean, 9), (gmm, 100), (decoder, 0.1), (victim, 30)):
+        estimates.observe(trial, seconds)
+    order = sorted([mean, gmm, decoder, victim], key=estimates.rank)
+    assert order == [gmm, victim, mean, decoder]
+
+
+def test_the_standing_of_every_trial(smoke, tmp_path):
+    """A victim and its attack, then other source, another victim, a failure, damage."""
+    store, victim, attack = Store(tmp_path), smoke.victims[0], smoke.attacks[0]
+    assert victim.key == attack.parent
+    trained, attacked = victim_record(victim), attack_record(attack)
+    store.write(trained)
+    store.write(attacked)
+
+    def states() -> tuple[Standing, Standing]:
+        standings = survey(smoke, store)
+        assert set(standings) == {trial.key for trial in smoke.trials}
+        return standings[victim.key], standings[attack.key]
+
+    assert states() == (Standing("done", 2.0), Standing("done", 3.0))
+    store.write(trained.model_copy(update={"checkpoint_sha256": 64 * "b"}))
+    assert states() == (Standing("done", 2.0), Standing("outdated"))
+    store.write(trained.model_copy(update={"source": HASH}))
+    assert states() == (Standing("outdated"), Standing("outdated"))
+    store.write(failure(attack, "long\nshort"))
+    assert states()[1] == Standing("failed", cause="short")
+    store.record_path(victim.key).write_text("{}")
+    assert states()[0].state == "damaged"
