@@ -19,6 +19,8 @@ class Averaging(Decoder):
         releases: releases of each image, in training as under attack.
     """
 
+    needs = frozenset({"pairs", "repeats"})
+
     def __init__(self, *, releases: Annotated[int, Ge(1)] = 16, **options: Any) -> None:
         super().__init__(**options)
         self.releases = releases
@@ -28,7 +30,7 @@ class Averaging(Decoder):
             repeated = knowledge.draw(index.repeat(self.releases))
             return repeated.view(self.releases, len(index), *repeated.shape[1:]).mean(0)
 
-        return super().fit(replace(knowledge, draw=draw))
+        return super().fit(replace(knowledge, services={**knowledge.services, "draw": draw}))
 
     def reconstruct(self, z: Tensor) -> Tensor:
         return super().reconstruct(z if self.releases == 1 else z.mean(1))

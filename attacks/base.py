@@ -1,14 +1,16 @@
 """What an attack is, and what it is given."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-Level = Literal["pairs", "query", "white_box"]
+Grant = Literal["pairs", "unpaired", "logits", "query", "client", "architecture", "repeats"]
+"""What a threat model may grant; see ``Knowledge``."""
+GRANTS: tuple[Grant, ...] = get_args(Grant)
 
 
 class AttackError(Exception):
@@ -16,10 +18,10 @@ class AttackError(Exception):
 
 
 class WhiteBox(NamedTuple):
-    """What ``white_box`` grants beyond ``query``: the client itself.
+    """What the grant ``client`` gives: the client itself.
 
     Args:
-        encoder: images (B, C, H, W) in [0, 1] to features (B, C', H', W'); differentiable.
+        encoder: images (B, C, H, W) in [0, 1] to features (B, ...); differentiable.
         defense: features to releases, drawn as the victim draws them; differentiable.
         noise: standard deviation s where a release is features + N(0, s^2), else 0.
     """
@@ -31,28 +33,76 @@ class WhiteBox(NamedTuple):
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the threat model grants; every level grants what the levels before it grant.
+    """What the threat model grants. Every attacker has images of its own and knows the classes;
+    the rest is a set of grants, and what is not granted is an error to ask for.
 
-    ``pairs``: the attacker is the server. It owns the head, and images of its own with releases
-    of them. ``query``: it also sees releases of images it makes up. ``white_box``: it also holds
-    the client. What is not granted is None.
+    ``pairs``: ``draw``, releases of the attacker's images. ``unpaired``: ``others``, releases of
+    images that the attacker does not have. ``logits``: ``predict``, the head. ``query``: releases
+    of images that the attacker makes up. ``client``: the client itself. ``architecture``: its
+    encoder with other weights. ``repeats``: several releases of each image that is attacked.
 
     Args:
         images: (N, C, H, W) in [0, 1], disjoint from the victim's training and test images.
-        draw: indices (n,) of images to fresh releases (n, C', H', W'); a randomised defense
-            draws anew at every call, exactly as it does for the victim's users.
-        predict: releases to the class (n,) that the head predicts.
         classes: number of classes.
-        query: images (n, C, H, W) in [0, 1] to fresh releases (``query``, ``white_box``).
-        client: the client (``white_box``).
+        services: functions by name; those of ``SERVICES`` that are granted.
+        groups: (N,) which images belong together, where they are not independent, else None.
+        others_count: how many other images ``others`` has releases of.
+        white_box: the client.
+        untrained: its encoder with other weights.
     """
 
     images: Tensor
-    draw: Callable[[Tensor], Tensor]
-    predict: Callable[[Tensor], Tensor]
     classes: int
-    query: Callable[[Tensor], Tensor] | None = None
-    client: WhiteBox | None = None
+    services: Mapping[str, Callable[[Tensor], Tensor]]
+    groups: Tensor | None = None
+    others_count: int = 0
+    white_box: WhiteBox | None = None
+    untrained: nn.Module | None = None
+
+    def draw(self, index: Tensor) -> Tensor:
+        """Fresh releases (n, ...) of the images at ``index`` (n,); a randomised defense draws anew
+        at every call, exactly as it does for the victim's users."""
+        return self._service("draw", index)
+
+    def others(self, index: Tensor) -> Tensor:
+        """Fresh releases (n, ...) of other users' images, at ``index`` (n,) below
+        ``others_count``; the attacker never sees these images."""
+        return self._service("others", index)
+
+    def predict(self, released: Tensor) -> Tensor:
+        """The class (n,) that the head predicts for releases (n, ...)."""
+        return self._service("predict", released)
+
+    def query(self, images: Tensor) -> Tensor:
+        """Fresh releases (n, ...) of images (n, C, H, W) in [0, 1]."""
+        return self._service("query", images)
+
+    @property
+    def client(self) -> WhiteBox:
+        """The client.
+
+        Raises:
+            AttackError: it is not granted.
+        """
+        if self.white_box is None:
+            raise _not_granted("client")
+        return self.white_box
+
+    @property
+    def architecture(self) -> nn.Module:
+        """The client's encoder with weights drawn anew, the attacker's to train.
+
+        Raises:
+            AttackError: it is not granted.
+        """
+        if self.untrained is None:
+            raise _not_granted("architecture")
+        return self.untrained
+
+    def _service(self, name: str, value: Tensor) -> Tensor:
+        if name not in self.services:
+            raise _not_granted(SERVICES[name])
+        return self.services[name](value)
 
     def parts(self, share: float) -> tuple[Tensor, Tensor]:
         """Indices to fit on and the attacker's own validation indices, a random ``share``.
@@ -68,12 +118,25 @@ class Knowledge:
         return order[held_out:], order[:held_out]
 
 
+SERVICES: dict[str, Grant] = {
+    "draw": "pairs",
+    "others": "unpaired",
+    "predict": "logits",
+    "query": "query",
+}
+"""Functions of ``Knowledge``, and the grant that each needs."""
+
+
+def _not_granted(grant: Grant) -> AttackError:
+    return AttackError(f"needs the grant {grant!r}: name it in the attack's ``needs``")
+
+
 class Attack(ABC):
     """A model-inversion attack. The constructor stores its keyword-only hyper-parameters and
     computes nothing; fitted attributes end in ``_``."""
 
-    level: ClassVar[Level] = "pairs"
-    """The knowledge it needs."""
+    needs: frozenset[Grant] = frozenset({"pairs"})
+    """What it must be granted; an instance may need more, depending on its options."""
     kind: ClassVar[Literal["floor", "closed_form", "trained"]]
     """``floor`` ignores the features, ``closed_form`` needs no iterative training."""
     noise_aware: ClassVar[bool] = True

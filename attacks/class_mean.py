@@ -17,6 +17,7 @@ class ClassMean(Attack):
 
     kind = "floor"
     noise_aware = False
+    needs = frozenset({"pairs", "logits"})
     images_: Tensor
 
     def fit(self, knowledge: Knowledge) -> Self:

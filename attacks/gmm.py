@@ -47,6 +47,8 @@ class Gmm(Attack):
         val_share: Annotated[float, Gt(0), Lt(1)] = 0.15,
     ) -> None:
         self.components, self.by_class, self.rank = components, by_class, rank
+        if by_class:
+            self.needs = frozenset({"pairs", "logits"})
         self.draws, self.val_share = draws, val_share
 
     def fit(self, knowledge: Knowledge) -> Self:

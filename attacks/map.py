@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from smashbench.attacks.base import AttackError, Knowledge, Level, WhiteBox, releases
+from smashbench.attacks.base import Knowledge, WhiteBox, releases
 from smashbench.attacks.decoder import Decoder
 
 ANCHORS, TV = (0.03, 0.3), (0.0, 0.1, 0.3)
@@ -35,7 +35,7 @@ class Map(Decoder):
         tuning: validation images that choose the weights.
     """
 
-    level: ClassVar[Level] = "white_box"
+    needs = frozenset({"pairs", "client"})
 
     def __init__(
         self,
@@ -50,12 +50,11 @@ class Map(Decoder):
         self.steps, self.rate, self.draws, self.tuning = steps, rate, draws, tuning
 
     def fit(self, knowledge: Knowledge) -> Self:
-        if knowledge.client is None:
-            raise AttackError("map needs the knowledge 'white_box'")
+        client = knowledge.client
         fit, val = knowledge.parts(self.val_share)
         self.fit_parts(knowledge, fit, val)
         z, x = releases(knowledge, val[: self.tuning], 1)
-        self.expected_ = _expected(knowledge.client, self.draws, x)
+        self.expected_ = _expected(client, self.draws, x)
         start = super().reconstruct(z)
         with torch.no_grad():
             self.v_ = float((z - self.expected_(start)).square().mean().clamp_min(1e-8))

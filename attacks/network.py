@@ -1,6 +1,6 @@
 """The network of the trained attacks: works at the resolution of the features."""
 
-from math import prod
+from math import isqrt, prod
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +9,23 @@ from torch.nn.functional import dropout, pixel_unshuffle, silu, unfold
 from smashbench.attacks.base import AttackError
 
 
+def as_map(z: Tensor) -> Tensor:
+    """Features as maps (N, C', H', W'): maps as they are, T = n^2 tokens (N, T, D) on a square of
+    n x n places, and anything else as one place."""
+    if z.ndim == 4:
+        return z
+    side = isqrt(z.shape[1]) if z.ndim == 3 else 0
+    if z.ndim == 3 and side**2 == z.shape[1]:
+        return z.mT.reshape(len(z), z.shape[2], side, side)
+    return z.flatten(1)[:, :, None, None]
+
+
 class Network(nn.Module):
     """The mean image, a linear map of 5x5 neighbourhoods, and a residual correction that is zero
     at the start.
 
     Args:
-        z: releases (N, C', H', W') to standardise by.
+        z: releases (N, ...) to standardise by, see ``as_map``.
         x: their images (N, C, H, W); H and W are multiples of H' and W'.
         width, blocks: size of the residual trunk.
         hidden: units of a fully connected path beside the trunk's first layer, for what a
@@ -33,6 +44,7 @@ class Network(nn.Module):
         self, z: Tensor, x: Tensor, width: int, blocks: int, hidden: int, dropped: float
     ) -> None:
         super().__init__()
+        z = as_map(z)
         channels, factor = z.shape[1], x.shape[2] // z.shape[2]
         if not factor or x.shape[2:] != (z.shape[2] * factor, z.shape[3] * factor):
             raise AttackError(
@@ -56,7 +68,7 @@ class Network(nn.Module):
             nn.init.zeros_(parameter)
 
     def forward(self, z: Tensor) -> Tensor:
-        z = ((z - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        z = ((as_map(z) - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
         with torch.autocast(z.device.type, torch.bfloat16, enabled=self.training):
             low = self.stem(z)
             low = low + self.context(low.mean((2, 3)))[:, :, None, None]
@@ -97,7 +109,8 @@ class _Residual(nn.Module):
 
 def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:
     """The convolution of standardised z (N, C', H', W') that predicts ``low`` (N, P, H', W') with
-    the least squared error, slightly ridged; in closed form."""
+    the least squared error, slightly ridged; in closed form. A single place has no neighbours."""
+    size = size if max(z.shape[2:]) > 1 else 1
     patches = unfold(z, size, padding=size // 2).mT.flatten(0, 1)
     patches = torch.cat([patches, torch.ones_like(patches[:, :1])], 1)
     targets = low.flatten(2).mT.flatten(0, 1)

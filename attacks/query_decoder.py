@@ -1,11 +1,9 @@
 """A decoder that makes up its own training images."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from smashbench.attacks.base import AttackError, Knowledge, Level
+from smashbench.attacks.base import Knowledge
 from smashbench.attacks.decoder import Decoder
 
 
@@ -13,11 +11,9 @@ class QueryDecoder(Decoder):
     """A ``Decoder`` for an attacker who may query the client: half of the images of every batch
     are mirrored and released anew, so few images teach more."""
 
-    level: ClassVar[Level] = "query"
+    needs = frozenset({"pairs", "query"})
 
     def pairs(self, knowledge: Knowledge, index: Tensor) -> tuple[Tensor, Tensor]:
-        if knowledge.query is None:
-            raise AttackError("query_decoder needs the knowledge 'query'")
         x = knowledge.images[index]
         mirrored = torch.rand(len(x), 1, 1, 1).to(x.device) < 0.5
         x = torch.where(mirrored, x.flip(3), x)

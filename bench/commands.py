@@ -166,12 +166,14 @@ def list_all(choice: Namespace) -> int:
         "defenses": DEFENSES,
         "attacks": ATTACKS,
         "datasets": DATASETS,
+        "models": MODELS,
     }
     lines = {
         title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
         for title, table in tables.items()
     }
-    lines["models"] = {name: _described(model) for name, model in MODELS.items()}
+    for name, model in MODELS.items():
+        lines["models"][name] += f": {_described(model())}"
     lines["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
     for title, entries in (lines | {"suites": toml.names()}).items():
         print(title)
@@ -181,17 +183,18 @@ def list_all(choice: Namespace) -> int:
 
 
 def _described(model: "Model") -> str:
-    """What the client of a model sends and holds, for 32x32 images."""
+    """What the client of a model sends, holds and computes, for 32x32 images."""
     from math import prod
 
     import torch
 
     with torch.device("meta"):  # shapes alone
-        split = model((3, 32, 32), 10)
+        split = model.build((3, 32, 32), 10)
         shape = split.feature_shape((3, 32, 32))
-    parameters = sum(p.numel() for p in split.encoder.parameters())
+        operations = split.client_multiply_adds((3, 32, 32))
     sent = "x".join(map(str, shape))
-    return f"sends {sent} = {prod(shape)} numbers, {parameters:,} client parameters"
+    held = f"{split.client_parameters:,} client parameters, {operations / 1e6:.1f} M multiply-adds"
+    return f"sends {sent} = {prod(shape)} numbers; {held}"
 
 
 def fetch(choice: Namespace) -> int:

@@ -17,13 +17,30 @@ class DatasetError(Exception):
 
 
 class Part(NamedTuple):
-    """Images ``x`` (N, C, H, W), float32 in [0, 1], and labels ``y`` (N,), int64."""
+    """Images of one part, and what is known of each.
+
+    Args:
+        x: (N, C, H, W), float32 in [0, 1].
+        y: labels (N,), int64.
+        groups: (N,), int64: images of one group are not independent (patches of one region, say);
+            None where all are.
+        identities: (N,), int64: who is shown; None where nobody is.
+        attributes: (N, A), int64: what else is known; None where nothing is.
+    """
 
     x: Tensor
     y: Tensor
+    groups: Tensor | None = None
+    identities: Tensor | None = None
+    attributes: Tensor | None = None
 
     def to(self, device: torch.device | str) -> "Part":
-        return Part(self.x.to(device), self.y.to(device))
+        known = (None if each is None else each.to(device) for each in self[2:])
+        return Part(self.x.to(device), self.y.to(device), *known)
+
+
+FACTS = ("groups", "identities", "attributes")
+"""What a part may know beside images and labels."""
 
 
 class Prior(NamedTuple):
@@ -63,7 +80,8 @@ class Split:
         """
         digest, ready = hashlib.sha256(), {}
         for name in ("train", "val", "aux", "test"):
-            x, y = parts[name]
+            part = parts[name]
+            x, y = part.x, part.y
             in_range = x.dtype == torch.uint8 or not len(x) or (x.min() >= 0 and x.max() <= 1)
             if not len(x):
                 raise DatasetError(f"part {name!r} is empty: too few images to deal to four parts")
@@ -74,7 +92,14 @@ class Split:
             digest.update(f"{name}{tuple(x.shape)}".encode())
             digest.update(np.ascontiguousarray(x.numpy()).data)
             digest.update(np.ascontiguousarray(y.numpy()).data)
-            ready[name] = Part(x.float().div_(255) if x.dtype == torch.uint8 else x, y)
+            for what, known in zip(FACTS, part[2:], strict=True):
+                if known is not None:
+                    if len(known) != len(y):
+                        counts = f"{len(known)} {what} of {len(y)} images"
+                        raise DatasetError(f"part {name!r} has {counts}")
+                    digest.update(what.encode())
+                    digest.update(np.ascontiguousarray(known.numpy()).data)
+            ready[name] = part._replace(x=x.float().div_(255) if x.dtype == torch.uint8 else x)
         return cls(**ready, classes=classes, hash=digest.hexdigest()[:16], prior=prior)
 
     @property

@@ -60,8 +60,8 @@ class Official(Stored):
         return self.read(folder)
 
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
-        x, y = self._first(arrays, "", self.n)
-        parts = dealt(x, y, SHARES, self.seed)
+        first = self._first(arrays, "", self.n)
+        parts = dealt(first.x, first.y, SHARES, self.seed)
         return parts | {"test": self._first(arrays, "_test", self.n_test)}, self.classes
 
     def _first(self, arrays: Arrays, suffix: str, n: int) -> Part:

@@ -32,7 +32,8 @@ class Photos(Dataset):
 
     Each photograph is scaled to a short side of 384 pixels and cut into regions of 64x64. A
     region belongs to one part only, so no test pixel was ever trained on. Patches are drawn at
-    random places inside the regions of their part, so patches of one part may overlap.
+    random places inside the regions of their part, so patches of one region may overlap: it is
+    their group.
 
     Args:
         train, val, aux, test: images per part, multiples of ten (the classes are balanced).
@@ -55,14 +56,21 @@ class Photos(Dataset):
         if odd := {name: n for name, n in sizes.items() if n % len(PHOTOS)}:
             raise DatasetError(f"photos has ten balanced classes: use multiples of ten, not {odd}")
         patches: dict[str, list[np.ndarray]] = {name: [] for name in SHARES}
+        regions: dict[str, list[np.ndarray]] = {name: [] for name in SHARES}
         for label, filename in enumerate(PHOTOS.values()):
             rng = np.random.default_rng([self.seed, label])
             image = _photo(filename)
             for name, corners in _regions(image.shape, rng).items():
-                patches[name].append(_cut(image, corners, sizes[name] // len(PHOTOS), rng))
+                n = sizes[name] // len(PHOTOS)
+                patches[name].append(_cut(image, corners, n, rng))
+                regions[name].append(_numbers(corners, label)[np.arange(n) % len(corners)])
         labels = torch.arange(len(PHOTOS))
         parts = {
-            name: Part(_to_tensor(np.concatenate(cut)), labels.repeat_interleave(len(cut[0])))
+            name: Part(
+                _to_tensor(np.concatenate(cut)),
+                labels.repeat_interleave(len(cut[0])),
+                groups=torch.from_numpy(np.concatenate(regions[name])),
+            )
             for name, cut in patches.items()
         }
         return Split.build(parts, classes=len(PHOTOS))
@@ -92,6 +100,12 @@ def _regions(shape: tuple[int, ...], rng: np.random.Generator) -> dict[str, np.n
     grid = rng.permutation(grid)
     cuts = np.round(np.cumsum(list(SHARES.values()))[:-1] * len(grid)).astype(int)
     return dict(zip(SHARES, np.split(grid, cuts), strict=True))
+
+
+def _numbers(corners: np.ndarray, label: int) -> np.ndarray:
+    """A number (n,) for every region, of all photographs, from its corner."""
+    rows, columns = (corners // REGION).T
+    return (1000 * label + rows) * 1000 + columns
 
 
 def _cut(image: np.ndarray, corners: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

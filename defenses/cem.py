@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from smashbench.defenses.base import Diagnostic, Diagnostics, Role
+from smashbench.defenses.base import Diagnostic, Diagnostics, Role, Step
 from smashbench.defenses.groups import Groups
 from smashbench.defenses.noise import Noise
 
@@ -63,7 +63,7 @@ class Cem(Noise):
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         classes: int,
         *,
         noise: NonNegative = 0.025,
@@ -99,9 +99,10 @@ class Cem(Noise):
             (G,) losses, finite for empty groups too, and diagnostics.
         """
 
-    def penalty(self, z: Tensor, y: Tensor) -> tuple[Tensor, Diagnostics]:
+    def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
         if self.epoch < self.warmup_epochs:
-            return super().penalty(z, y)
+            return super().penalty(step)
+        z, y = step.features, step.labels
         if self.clip and z.requires_grad:
             z = z.view_as(z)
             z.register_hook(lambda g: g * (self.clip / g.norm().clamp_min(self.clip)))

@@ -38,7 +38,7 @@ class GatedPooling(Cem):
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         classes: int,
         *,
         features: Literal["normalized", "raw"] = "normalized",

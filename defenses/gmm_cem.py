@@ -43,7 +43,7 @@ class GmmCem(Cem):
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         classes: int,
         *,
         components: Annotated[int, Ge(1)] = 5,

@@ -44,7 +44,7 @@ class KMeansCem(Cem):
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         classes: int,
         *,
         clusters: Annotated[int, Ge(1)] = 5,

@@ -20,7 +20,7 @@ class Noise(Defense):
     role: ClassVar[Role] = "baseline"
 
     def __init__(
-        self, shape: tuple[int, int, int], classes: int, *, noise: Annotated[float, Ge(0)] = 0.1
+        self, shape: tuple[int, ...], classes: int, *, noise: Annotated[float, Ge(0)] = 0.1
     ) -> None:
         super().__init__(shape, classes)
         self.noise = noise

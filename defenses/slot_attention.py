@@ -52,7 +52,7 @@ class SlotAttention(Cem):
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         classes: int,
         *,
         slots: Annotated[int, Ge(1)] = 8,

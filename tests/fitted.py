@@ -1,9 +1,14 @@
 """CEM defenses past their warm-up, with fitted statistics, for the tests."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.victim import Victim
 from smashbench.defenses import DEFENSES
+from smashbench.defenses.base import Step
 from smashbench.defenses.cem import Cem
 
 SHAPE = (2, 3, 2)
@@ -52,6 +57,19 @@ def make(name: str, options: dict, classes: int = 4, n: int = 48, shape=SHAPE) -
 def batch(n: int, classes: int, shape=SHAPE) -> tuple[Tensor, Tensor]:
     z = torch.rand(n, *shape, dtype=torch.float64, requires_grad=True)
     return z, torch.randint(classes, (n,))
+
+
+def step_of(z: Tensor, y: Tensor) -> Step:
+    """A training step with these clean features and labels; the release is the features."""
+    return Step(z.new_zeros(len(z), 3, 4, 4), y, z, lambda z: z)
+
+
+def victim_of(
+    model: str, defense: str, options: dict, image_shape: tuple[int, int, int], classes: int
+) -> Victim:
+    """A victim by the names of its model and its defense."""
+    made = partial(DEFENSES[defense], **options)
+    return Victim(MODELS[model](), made, image_shape, classes)
 
 
 def gradients(loss: Tensor, z: Tensor, defense: nn.Module) -> list[Tensor]:

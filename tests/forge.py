@@ -49,7 +49,7 @@ def victim_trial(
     config = VictimConfig(
         protocol=PROTOCOL,
         dataset=Component(name="photos", options={}),
-        model="small",
+        model=Component(name="small", options={"channels": 8}),
         training=Training(epochs=2),
         defense=DefenseConfig(label=label or defense, strength=strength, name=defense, options={}),
         seed=seed,
@@ -84,6 +84,7 @@ def victim_record(trial: Trial, accuracy: float = 0.9, **changes) -> VictimRecor
         "randomized": name != "none",
         "payload": 8,
         "client_parameters": 3,
+        "client_multiply_adds": 5,
         "history": [{"class_variance": 0.5}, {"class_variance": 0.25, "surrogate": 2.0}],
         "checkpoint_sha256": SHA256,
         "seconds": VictimSeconds(train=1.5, total=2.0),
@@ -117,7 +118,7 @@ def attack_record(trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes)
         "curve": [],
         "flags": ["attack_failed"] if failed else [],
         "threat_model": ThreatModel(
-            knowledge="pairs",
+            grants=["pairs"],
             aux_images=100,
             aux_overlap=0,
             noise_aware=True,

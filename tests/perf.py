@@ -15,7 +15,6 @@ import torch
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.store.files import write_whole
 from smashbench.bench.suite.options import options_of
 from smashbench.defenses import DEFENSES
@@ -24,6 +23,7 @@ from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.groups import by_class
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests import perf_grid, reference
+from tests.fitted import step_of, victim_of
 
 CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]
 LIMITS = {
@@ -64,7 +64,7 @@ def ready(name: str, shape: tuple[int, int, int], classes: int) -> Cem:
 
 
 def training_step(model: str, name: str, device: str) -> Callable[[], object]:
-    victim = Victim(model, "noise", {}, (3, 32, 32), 10)
+    victim = victim_of(model, "noise", {}, (3, 32, 32), 10)
     if name != "noise":
         victim.defense = ready(name, victim.feature_shape, 10)
     victim.to(device).to(memory_format=torch.channels_last).train()
@@ -76,7 +76,7 @@ def training_step(model: str, name: str, device: str) -> Callable[[], object]:
         with torch.autocast(device, torch.bfloat16):
             z = victim.encoder(x)
         z = z.float()
-        penalty, _ = victim.defense.penalty(z, y)
+        penalty, _ = victim.defense.penalty(step_of(z, y))
         with torch.autocast(device, torch.bfloat16):
             logits = victim.head(victim.defense(z))
         optimiser.zero_grad()
@@ -111,7 +111,9 @@ def penalties(device: str) -> list[str]:
             inputs = [z, *(p for p in defense.parameters())]
 
             def fast(defense=defense, z=z, y=y, inputs=inputs) -> object:
-                return torch.autograd.grad(defense.penalty(z, y)[0], inputs, allow_unused=True)
+                return torch.autograd.grad(
+                    defense.penalty(step_of(z, y))[0], inputs, allow_unused=True
+                )
 
             def slow(defense=defense, z=z, y=y, inputs=inputs) -> object:
                 return torch.autograd.grad(

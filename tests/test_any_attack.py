@@ -1,14 +1,13 @@
 """Every attack on bad input, and on what it may see."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
 
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import AttackError, releases
-from tests.worlds import LEARNING, SMALL, blurred, images, world
+from smashbench.bench.experiment.wall import grant
+from tests.worlds import LEARNING, SMALL, blurred, images, served, world
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "query_decoder"])
@@ -21,7 +20,7 @@ def test_attacks_see_fresh_releases_and_shuffled_images(name):
         seen.append(index)
         return blurred(0.1)(x[index])
 
-    knowledge = replace(world(x, blurred(0.1)), draw=draw)
+    knowledge = served(world(x, blurred(0.1)), draw=draw)
     ATTACKS[name](**SMALL.get(name, {})).fit(knowledge)
     assert len(seen) > 2
     assert any(not torch.equal(index, index.sort().values) for index in seen)
@@ -92,8 +91,9 @@ def test_the_reference_decoder_says_what_it_cannot_do():
 
 @pytest.mark.parametrize("name", ["query_decoder", "map"])
 def test_an_attack_without_its_knowledge_says_what_it_needs(name):
-    blind = replace(world(images(60), blurred(0.1)), query=None, client=None)
-    with pytest.raises(AttackError, match=f"needs the knowledge '{ATTACKS[name].level}'"):
+    blind = grant({"pairs"}, world(images(60), blurred(0.1)))
+    (missing,) = ATTACKS[name]().needs - {"pairs"}
+    with pytest.raises(AttackError, match=f"needs the grant {missing!r}"):
         ATTACKS[name](**SMALL[name]).fit(blind)
 
 

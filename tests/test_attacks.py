@@ -1,7 +1,5 @@
 """Closed-form attacks against scikit-learn and values worked by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from smashbench.attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
 from smashbench.attacks.knn import Knn
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.ridge import Ridge
-from tests.worlds import blurred, error, images, world
+from tests.worlds import blurred, error, images, served, world
 
 
 def test_floors_are_the_means():
@@ -133,11 +131,11 @@ def test_class_conditional_gmm_uses_the_label_where_the_features_do_not_show_it(
     def release(x: Tensor) -> Tensor:
         return x[:, :1] + 0.01 * torch.randn(len(x), 1, 4, 4)
 
-    knowledge = replace(
+    knowledge = served(
         world(x, release),
         draw=lambda i: torch.cat([release(x[i]), group[i].expand(-1, 1, 4, 4)], 1),
+        predict=lambda z: z[:, 1, 0, 0].long(),
     )
-    knowledge = replace(knowledge, predict=lambda z: z[:, 1, 0, 0].long())
     z = knowledge.draw(torch.arange(300))
     errors = {}
     for by_class in (False, True):

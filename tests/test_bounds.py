@@ -13,9 +13,9 @@ from smashbench.bench.experiment.bounds import (
     posterior_mean,
     van_trees,
 )
-from smashbench.bench.experiment.victim import Victim
 from smashbench.datasets import Prior
 from smashbench.datasets.gaussian import Gaussian
+from tests.fitted import victim_of
 
 
 def test_one_pixel_by_hand():
@@ -97,7 +97,7 @@ def test_the_posterior_mean_equals_numerical_integration():
 def test_the_bound_is_the_optimum_for_one_gaussian_and_below_it_for_three(noise):
     for components, low, high in ((1, 0.97, 1.03), (3, 0.7, 1.02)):
         split = Gaussian(components=components, aux=10, test=2000).load()
-        victim = Victim("linear", "noise", {"noise": noise}, split.shape, 2)
+        victim = victim_of("linear", "noise", {"noise": noise}, split.shape, 2)
         z = victim.release(split.test.x)
         least = optimum(victim, split, z)
         bound = lower_bound(victim, split)
@@ -110,27 +110,27 @@ def test_the_bound_is_the_optimum_for_one_gaussian_and_below_it_for_three(noise)
 
 def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_world(photos):
     for defense, model in (("none", "small"), ("noise", "small")):
-        victim = Victim(model, defense, {}, photos.shape, 10)
+        victim = victim_of(model, defense, {}, photos.shape, 10)
         assert (lower_bound(victim, photos) is None) == (defense == "none")
         assert optimum(victim, photos, victim.release(photos.test.x[:2])) is None
     split = Gaussian(aux=10, test=100).load()
-    rounded = Victim("linear", "none", {}, split.shape, 2)
+    rounded = victim_of("linear", "none", {}, split.shape, 2)
     rounded.defense.forward = lambda z: (40 * z).round() / 40  # type: ignore[method-assign]
     assert optimum(rounded, split, rounded.release(split.test.x)) is None
-    bent = Victim("linear", "noise", {}, split.shape, 2)
+    bent = victim_of("linear", "noise", {}, split.shape, 2)
     bent.encoder.append(torch.nn.Sigmoid())  # no longer linear
     assert optimum(bent, split, bent.release(split.test.x)) is None
 
 
 def test_a_victim_that_diverged_has_no_bound(photos):
-    victim = Victim("small", "noise", {}, photos.shape, 10)
+    victim = victim_of("small", "noise", {}, photos.shape, 10)
     for parameter in victim.encoder.parameters():
         parameter.data.fill_(torch.nan)
     assert lower_bound(victim, photos) is None
 
 
 def test_the_bound_on_photographs_is_the_part_of_their_noise_that_is_not_seen(photos):
-    victim = Victim("small", "noise", {"noise": 0.1}, photos.shape, 10)
+    victim = victim_of("small", "noise", {"noise": 0.1}, photos.shape, 10)
     bound = lower_bound(victim, photos)
     assert bound is not None
     assert 0 < bound.mse < bound.prior < 0.01

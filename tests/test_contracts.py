@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from smashbench.attacks import ATTACKS, Attack, Knowledge
-from smashbench.attacks.base import Level, WhiteBox
+from smashbench.attacks.base import GRANTS, WhiteBox
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.models.vgg11 import CONFIGURATION
-from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import WATCHED
 from smashbench.bench.suite.options import options_of, resolve
 from smashbench.datasets import DATASETS, DatasetError
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.base import Diagnostic, Role
+from tests.fitted import step_of, victim_of
 
-TABLES = {"defense": DEFENSES, "attack": ATTACKS, "dataset": DATASETS}
+TABLES = {"defense": DEFENSES, "attack": ATTACKS, "dataset": DATASETS, "model": MODELS}
 COMPONENTS = [(name, entry) for table in TABLES.values() for name, entry in table.items()]
 
 
@@ -50,7 +50,7 @@ def test_a_defense_releases_the_same_shape_and_a_scalar_penalty(component):
     for defense.epoch in range(8):
         if defense.wants_refresh:
             defense.refresh(z.detach(), y)
-        loss, diagnostics = defense.train().penalty(z, y)
+        loss, diagnostics = defense.train().penalty(step_of(z, y))
         assert loss.shape == ()
         assert loss.isfinite()
         assert all(v.shape == () and not v.requires_grad for v in diagnostics.values())
@@ -68,7 +68,7 @@ def test_a_defense_declares_the_diagnostics_that_it_reports(component):
     for defense.epoch in range(4):
         if defense.wants_refresh:
             defense.refresh(z, y)
-        seen |= defense.train().penalty(z, y)[1].keys()
+        seen |= defense.train().penalty(step_of(z, y))[1].keys()
     assert seen == component.diagnostics.keys()
     for name, declared in component.diagnostics.items():
         assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
@@ -86,7 +86,8 @@ def test_one_defense_is_the_control_and_one_the_baseline():
 @pytest.mark.parametrize("component", ATTACKS.values())
 def test_an_attack_declares_its_kind_its_knowledge_and_what_it_is_fitted_to(component):
     assert component.kind in get_args(get_type_hints(Attack)["kind"])[0].__args__
-    assert component.level in get_args(Level)
+    assert component().needs <= set(GRANTS)
+    assert ("repeats" in component().needs) == (component().releases > 1)
     assert isinstance(component.noise_aware, bool)
 
 
@@ -102,11 +103,13 @@ def knowledge() -> Knowledge:
 
     return Knowledge(
         images=x,
-        draw=lambda index: defense(encoder(x[index])),
-        predict=lambda released: (released.mean((1, 2, 3)) > 0.5).long(),
         classes=3,
-        query=lambda x: defense(encoder(x)),
-        client=WhiteBox(encoder, defense, 0.01),
+        services={
+            "draw": lambda index: defense(encoder(x[index])),
+            "predict": lambda released: (released.mean((1, 2, 3)) > 0.5).long(),
+            "query": lambda x: defense(encoder(x)),
+        },
+        white_box=WhiteBox(encoder, defense, 0.01),
     )
 
 
@@ -192,7 +195,7 @@ def test_the_defense_of_the_readme_works_as_it_is_printed():
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("size", [32, 48, 64])
 def test_a_model_ends_its_client_in_bounded_features(name, size):
-    victim = Victim(name, "none", {}, (3, size, size), 7)
+    victim = victim_of(name, "none", {}, (3, size, size), 7)
     z = victim.encode(torch.rand(4, 3, size, size))
     assert z.shape[1:] == victim.feature_shape
     assert z.min() > 0
@@ -201,35 +204,44 @@ def test_a_model_ends_its_client_in_bounded_features(name, size):
 
 
 def test_model_sizes_are_the_documented_ones():
-    small, vgg = (Victim(name, "none", {}, (3, 32, 32), 10) for name in ("small", "vgg11"))
+    small, vgg = (victim_of(name, "none", {}, (3, 32, 32), 10) for name in ("small", "vgg11"))
     assert small.feature_shape == vgg.feature_shape == (8, 8, 8)
     assert 80_000 < sum(p.numel() for p in small.parameters()) < 120_000
-    assert vgg.client_parameters == 85_256  # Xia et al.: 85k
+    assert vgg.split.client_parameters == 85_256  # Xia et al.: 85k
     assert round(sum(p.numel() for p in vgg.head.parameters()) / 1e6, 1) == 9.7
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "parameters"),
+    ("name", "options", "shape", "parameters", "operations"),
     [
-        ("vgg11_cut2", (8, 16, 16), 6_536),
-        ("vgg11_cut3", (8, 16, 16), 85_256),
-        ("vgg11", (8, 8, 8), 85_256),
-        ("vgg11_cut5", (8, 8, 8), 390_152),
-        ("resnet18", (8, 8, 8), 684_680),
-        ("resnet20", (8, 8, 8), 68_456),
+        ("vgg11", {"cut": 2}, (8, 16, 16), 6_536, 2_949_120),
+        ("vgg11", {"cut": 3}, (8, 16, 16), 85_256, None),
+        ("vgg11", {}, (8, 8, 8), 85_256, None),
+        ("vgg11", {"channels": 16}, (16, 8, 8), 94_480, None),
+        ("vgg11", {"cut": 5}, (8, 8, 8), 390_152, None),
+        ("resnet18", {}, (8, 8, 8), 684_680, None),
+        ("resnet20", {}, (8, 8, 8), 68_456, None),
+        ("small", {}, (8, 8, 8), 7_496, 1_769_472),
+        ("small", {"channels": 4}, (4, 8, 8), 6_340, None),
     ],
 )
-def test_what_the_client_sends_and_holds(name, shape, parameters):
-    """By hand, vgg11 after 2 entries: 3x64 and 64x8 kernels of 9, biases, batch statistics."""
+def test_what_the_client_sends_holds_and_computes(name, options, shape, parameters, operations):
+    """By hand, vgg11 after 2 entries: 3x64 and 64x8 kernels of 9, biases, batch statistics; every
+    kernel at each of its places."""
     assert 6_536 == 9 * (3 * 64 + 64 * 8) + 64 + 8 + 2 * 64
-    victim = Victim(name, "none", {}, (3, 32, 32), 10)
-    assert (victim.feature_shape, victim.client_parameters) == (shape, parameters)
+    assert 2_949_120 == 9 * (3 * 64 * 32**2 + 64 * 8 * 16**2)
+    assert 1_769_472 == 9 * (3 * 16 * 32**2 + 16 * 32 * 16**2 + 32 * 8 * 8**2)
+    split = MODELS[name](**options).build((3, 32, 32), 10)
+    assert split.feature_shape((3, 32, 32)) == shape
+    assert split.client_parameters == parameters
+    assert operations in (None, split.client_multiply_adds((3, 32, 32)))
+    assert split.head(torch.rand(2, *shape)).shape == (2, 10)
 
 
 def test_a_cut_moves_layers_and_changes_none():
     """The convolutions in their order are those of the configuration, around the bottleneck."""
-    for cut, name in ((2, "vgg11_cut2"), (3, "vgg11_cut3"), (4, "vgg11"), (5, "vgg11_cut5")):
-        encoder, head = MODELS[name]((3, 32, 32), 10)
+    for cut in (2, 3, 4, 5):
+        encoder, head = MODELS["vgg11"](cut=cut).build((3, 32, 32), 10)
         kinds = [
             [
                 layer.out_channels if isinstance(layer, torch.nn.Conv2d) else "M"

@@ -78,7 +78,7 @@ def test_map_repairs_a_decoder_that_learned_little():
 
     train, test = torch.rand(100, 3, 8, 8), torch.rand(50, 3, 8, 8)
     attack = Map(steps=200, **(QUICK | {"max_steps": 1}))
-    attack.fit(replace(world(train, encoder), client=WhiteBox(encoder, lambda z: z, 0.0)))
+    attack.fit(replace(world(train, encoder), white_box=WhiteBox(encoder, lambda z: z, 0.0)))
     assert attack.weights_ is not None
     start = Decoder.reconstruct(attack, encoder(test))
     moved = attack.reconstruct(encoder(test))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from smashbench.defenses.cem import Cem
 from smashbench.defenses.kmeans_cem import KMeansCem
 from smashbench.defenses.noise import Noise
-from tests.fitted import CEM, SHAPE, VARIANTS, batch, make
+from tests.fitted import CEM, SHAPE, VARIANTS, batch, make, step_of
 
 
 @pytest.mark.parametrize("name", CEM)
@@ -23,7 +23,9 @@ def test_permuting_the_batch_changes_nothing(name, seed, n):
     torch.manual_seed(seed)
     z, y = batch(n, 4)
     order = torch.randperm(n)
-    torch.testing.assert_close(defense.penalty(z[order], y[order])[0], defense.penalty(z, y)[0])
+    torch.testing.assert_close(
+        defense.penalty(step_of(z[order], y[order]))[0], defense.penalty(step_of(z, y))[0]
+    )
 
 
 @pytest.mark.parametrize("name", CEM)
@@ -34,7 +36,7 @@ def test_relabelling_the_classes_changes_nothing(name, seed):
     defense = make(name, {"shutoff_steps": 0} if name == "slot_attention" else {})
     torch.manual_seed(seed)
     z, y = batch(20, 4)
-    before = defense.penalty(z, y)[0]
+    before = defense.penalty(step_of(z, y))[0]
     relabel = torch.randperm(4)
     for buffer_name, buffer in defense.named_buffers():
         if buffer_name in (
@@ -47,7 +49,7 @@ def test_relabelling_the_classes_changes_nothing(name, seed):
             "log_dets",
         ):
             buffer.copy_(buffer[relabel.argsort()].clone())
-    torch.testing.assert_close(defense.penalty(z, relabel[y])[0], before)
+    torch.testing.assert_close(defense.penalty(step_of(z, relabel[y]))[0], before)
 
 
 @pytest.mark.parametrize("name", CEM)
@@ -55,8 +57,8 @@ def test_duplicating_the_batch_changes_nothing(name):
     defense = make(name, {"shutoff_steps": 0} if name == "slot_attention" else {})
     z, y = batch(20, 4)
     y = torch.arange(20) % 4  # no class of one sample: those are skipped, twins are not
-    twice = defense.penalty(torch.cat([z, z]), torch.cat([y, y]))[0]
-    torch.testing.assert_close(twice, defense.penalty(z, y)[0])
+    twice = defense.penalty(step_of(torch.cat([z, z]), torch.cat([y, y])))[0]
+    torch.testing.assert_close(twice, defense.penalty(step_of(z, y))[0])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_a_penalty_step_lowers_the_true_variance(name, options):
     defense = make(name, options, n=400)
     z, _ = batch(40, 4)
     y = torch.arange(40) % 4
-    loss, _ = defense.penalty(z, y)
+    loss, _ = defense.penalty(step_of(z, y))
     (g,) = torch.autograd.grad(loss, z)
     assert float(g.norm()) > 0
 
@@ -90,16 +92,18 @@ def test_non_finite_features_are_counted_and_cost_nothing(name, value):
     spoiled = z.detach().clone()
     spoiled[0, 0, 0, 0] = value  # class 0
     spoiled.requires_grad_()
-    loss, seen = defense.penalty(spoiled, y)
+    loss, seen = defense.penalty(step_of(spoiled, y))
     assert loss.isfinite()
     assert float(seen["nonfinite"]) == 1
     (g,) = torch.autograd.grad(loss, spoiled)
     assert g.isfinite().all()
     assert (g[y == 0] == 0).all()
-    others = defense.penalty(z[y != 0], y[y != 0])[0] * (0.75 if name != "slot_attention" else 1)
+    others = defense.penalty(step_of(z[y != 0], y[y != 0]))[0] * (
+        0.75 if name != "slot_attention" else 1
+    )
     if name != "slot_attention":  # its class gate depends on the size of the batch
         torch.testing.assert_close(loss, others)
-    loss, seen = defense.penalty(torch.full_like(z, value).requires_grad_(), y)
+    loss, seen = defense.penalty(step_of(torch.full_like(z, value).requires_grad_(), y))
     assert float(loss.detach()) == 0
     assert loss.grad_fn is not None
 
@@ -112,7 +116,7 @@ def test_one_backward_equals_the_two_pass_recipe():
 
     def losses(d: Cem) -> tuple[Tensor, Tensor]:
         z = encoder(x).sigmoid()
-        return nn.functional.cross_entropy(head(z), y), d.penalty(z.view(-1, *SHAPE), y)[0]
+        return nn.functional.cross_entropy(head(z), y), d.penalty(step_of(z.view(-1, *SHAPE), y))[0]
 
     (sum(losses(defense))).backward()
     once = [p.grad.clone() for p in encoder.parameters()]
@@ -137,24 +141,24 @@ def test_warm_up_scale_ramp_and_lam(name):
     z, y = batch(20, 4)
     values = []
     for defense.epoch in range(8):
-        values.append(float(defense.penalty(z, y)[0].detach()))
+        values.append(float(defense.penalty(step_of(z, y))[0].detach()))
     assert values[:2] == [0, 0]
     ratios = [value / values[2] for value in values[2:]]
     assert ratios == pytest.approx([1, 2, 3, 4, 5, 5])
     plain = make(name, options | {"lam": 1.0})
     plain.epoch = 2
-    assert values[2] == pytest.approx(2 * float(plain.penalty(z, y)[0].detach()))
+    assert values[2] == pytest.approx(2 * float(plain.penalty(step_of(z, y))[0].detach()))
 
 
 @pytest.mark.parametrize("name", CEM)
 def test_clipping_limits_the_penalty_gradient_alone(name):
     options = {"lam": 100.0} | ({"shutoff_steps": 0} if name == "slot_attention" else {})
     z, y = batch(20, 4)
-    free = torch.autograd.grad(make(name, options).penalty(z, y)[0], z)[0]
-    loss, _ = make(name, options | {"clip": 0.01}).penalty(z, y)
+    free = torch.autograd.grad(make(name, options).penalty(step_of(z, y))[0], z)[0]
+    loss, _ = make(name, options | {"clip": 0.01}).penalty(step_of(z, y))
     (clipped,) = torch.autograd.grad(loss, z)
     torch.testing.assert_close(clipped, free * (0.01 / free.norm()))
-    loose, _ = make(name, options | {"clip": 1e6}).penalty(z, y)
+    loose, _ = make(name, options | {"clip": 1e6}).penalty(step_of(z, y))
     torch.testing.assert_close(torch.autograd.grad(loose, z)[0], free)
 
 
@@ -182,7 +186,8 @@ def test_stronger_means_more_penalty():
     for name in CEM:
         options = {"shutoff_steps": 0} if name == "slot_attention" else {}
         values = [
-            float(make(name, options | {"lam": lam}).penalty(z, y)[0].detach()) for lam in (0, 1, 2)
+            float(make(name, options | {"lam": lam}).penalty(step_of(z, y))[0].detach())
+            for lam in (0, 1, 2)
         ]
         assert values[0] == 0
         assert all(a < b for a, b in pairwise(values))
@@ -203,7 +208,9 @@ def test_a_step_never_looks_at_values_on_the_host(name, options, classes):
     """On the meta device tensors have no values: whatever would wait for the GPU raises."""
     defense = make(name, options | {"clip": 1.0}, classes, n=classes).to("meta")
     z = torch.empty(16, *SHAPE, device="meta", dtype=torch.float64, requires_grad=True)
-    loss, diagnostics = defense.penalty(z, torch.empty(16, device="meta", dtype=torch.long))
+    loss, diagnostics = defense.penalty(
+        step_of(z, torch.empty(16, device="meta", dtype=torch.long))
+    )
     loss.backward()
     assert z.grad.device.type == "meta"
     assert all(value.device.type == "meta" for value in diagnostics.values())

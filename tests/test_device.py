@@ -9,10 +9,10 @@ import torch
 from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
-from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.run import perform as performing
 from smashbench.bench.suite.toml import load
 from smashbench.defenses import DEFENSES
+from tests.fitted import victim_of
 from tests.pretend import pretending, waits
 from tests.worlds import SMALL, blurred, images, world
 
@@ -93,7 +93,7 @@ def test_training_waits_for_the_device_by_the_epoch_not_by_the_step(name, photos
     with pretending() as device:
         split = photos.to(device)
         for batch_size in (100, 20):
-            victim = Victim("small", name, _options(name), split.shape, split.classes).to(device)
+            victim = victim_of("small", name, _options(name), split.shape, split.classes).to(device)
             waits.clear()
             train(victim, split, Training(epochs=2, batch_size=batch_size))
             counts.append(len(waits))

@@ -161,7 +161,7 @@ def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
 def test_published_rows_stand_beside_their_own_protocol_alone():
     def suite(**changes) -> Suite:
         dataset = Component(name="cifar10", options={"split": "xia2025"} | changes)
-        update = {"dataset": dataset, "model": "vgg11"}
+        update = {"dataset": dataset, "model": published.REFERENCE}
         config = forge.victim_trial().victim.model_copy(update=update)
         return Suite("hand", "", (victim_trial(config),), ())
 

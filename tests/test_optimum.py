@@ -6,8 +6,8 @@ import torch
 
 from smashbench.attacks import ATTACKS, Knowledge
 from smashbench.bench.experiment.bounds import optimum
-from smashbench.bench.experiment.victim import Victim
 from smashbench.datasets.gaussian import Gaussian
+from tests.fitted import victim_of
 
 NOISE = 0.02
 
@@ -15,11 +15,13 @@ NOISE = 0.02
 def excess(name: str, mixture: int, aux: int = 8000, noise: float = NOISE, **options) -> float:
     """Error of an attack over the least possible one, on the same test releases."""
     split = Gaussian(components=mixture, aux=aux).load()
-    victim = Victim("linear", "noise", {"noise": noise}, split.shape, 2)
+    victim = victim_of("linear", "noise", {"noise": noise}, split.shape, 2)
     features = victim.encode(split.aux.x)
-    knowledge = Knowledge(
-        split.aux.x, lambda index: victim.protect(features[index]), victim.predict, 2
-    )
+    services = {
+        "draw": lambda index: victim.protect(features[index]),
+        "predict": victim.predict,
+    }
+    knowledge = Knowledge(split.aux.x, 2, services)
     attack = ATTACKS[name](**options).fit(knowledge)
     z = victim.release(split.test.x)
     least = (optimum(victim, split, z) - split.test.x).square().mean()

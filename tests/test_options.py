@@ -9,7 +9,7 @@ from smashbench.attacks import ATTACKS
 from smashbench.bench.suite.options import options_of
 from smashbench.bench.suite.source import source_of_component
 from smashbench.defenses import DEFENSES
-from tests.fitted import make
+from tests.fitted import make, step_of
 
 PENALTY = {
     "noise": 0.2,
@@ -41,7 +41,7 @@ def effect(name: str, options: dict) -> list[torch.Tensor]:
     torch.manual_seed(2)
     z = torch.rand(20, 2, 3, 2, dtype=torch.float64, requires_grad=True)
     y = torch.tensor([0] * 9 + [1] * 6 + [2] * 5)
-    loss, _ = defense.penalty(z, y)
+    loss, _ = defense.penalty(step_of(z, y))
     if not loss.requires_grad:
         return [loss, torch.zeros_like(z)]
     return [loss.detach(), torch.autograd.grad(loss, z)[0]]
@@ -67,7 +67,7 @@ def test_detached_attention_passes_no_gradient_to_its_parameters():
     z, y = torch.rand(20, 2, 3, 2, dtype=torch.float64), torch.arange(20) % 4
     for attention, trains in (("joint", True), ("adversarial", True), ("detached", False)):
         defense = make("gated_pooling", {"attention": attention})
-        loss, _ = defense.penalty(z.requires_grad_(), y)
+        loss, _ = defense.penalty(step_of(z.requires_grad_(), y))
         loss.backward()
         assert all((p.grad is not None) == trains for p in defense.parameters())
 

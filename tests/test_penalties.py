@@ -7,7 +7,7 @@ from torch import nn
 from smashbench.defenses.gated_pooling import GatedPooling
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests import reference
-from tests.fitted import SHAPE, VARIANTS, batch, gradients, make
+from tests.fitted import SHAPE, VARIANTS, batch, gradients, make, step_of
 
 HAND = torch.tensor([[0.0, 0.0], [0.2, 0.1], [-0.1, 0.05], [0.15, -0.05]], dtype=torch.float64)
 
@@ -18,7 +18,7 @@ def test_penalty_and_gradients_equal_the_literal_loops(name, options, n, classes
     """With missing classes, classes of one sample, one sample in all, and 500 classes."""
     defense = make(name, options, classes, n=3 * classes)
     z, y = batch(n, classes)
-    fast, _ = defense.penalty(z, y)
+    fast, _ = defense.penalty(step_of(z, y))
     slow = reference.penalty(z, y, defense)
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
     for a, b in zip(gradients(fast, z, defense), gradients(slow, z, defense), strict=True):
@@ -32,7 +32,7 @@ def test_kmeans_by_hand():
     defense.epoch = 1
     defense.centres[1] = torch.tensor([[-0.05, 0.025], [0.175, 0.025]])
     defense.weights[1] = torch.tensor([0.5, 0.5])
-    loss, _ = defense.penalty(HAND.view(4, 2, 1, 1), torch.ones(4, dtype=torch.long))
+    loss, _ = defense.penalty(step_of(HAND.view(4, 2, 1, 1), torch.ones(4, dtype=torch.long)))
     assert float(loss.detach()) == pytest.approx(
         0.85147, abs=5e-6
     )  # v = .5 * .003125 + .5 * .00625
@@ -48,7 +48,7 @@ def test_gated_attention_by_hand(monkeypatch):
     with torch.no_grad():
         defense.vu.weight.copy_(torch.eye(2).repeat(2, 1))
         defense.w.weight.fill_(1)
-    loss, seen = defense.double().penalty(HAND, torch.ones(4, dtype=torch.long))
+    loss, seen = defense.double().penalty(step_of(HAND, torch.ones(4, dtype=torch.long)))
     assert float(loss.detach()) == pytest.approx(2.16710, abs=5e-6)
     attention = torch.tensor([0.237516, 0.278964, 0.232408, 0.251111], dtype=torch.float64)
     assert float(seen["effective_samples"]) == pytest.approx(
@@ -63,7 +63,7 @@ def test_attention_alone_fools_itself_and_the_diagnostics_say_so():
     optimiser = torch.optim.Adam(defense.parameters(), 0.05)
     values = []
     for _ in range(60):
-        loss, seen = defense.penalty(z, y)
+        loss, seen = defense.penalty(step_of(z, y))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -81,11 +81,11 @@ def test_adversarial_attention_climbs_and_features_descend():
     adversarial.load_state_dict(joint.state_dict())
     z, y = batch(20, 4)
     z = z.float().detach().requires_grad_()
-    a = gradients(joint.penalty(z, y)[0], z, joint)
-    joint.penalty(z, y)[0].backward()
+    a = gradients(joint.penalty(step_of(z, y))[0], z, joint)
+    joint.penalty(step_of(z, y))[0].backward()
     plain = [p.grad for p in joint.parameters()]
     z.grad = None
-    adversarial.penalty(z, y)[0].backward()
+    adversarial.penalty(step_of(z, y))[0].backward()
     torch.testing.assert_close(z.grad, a[0])
     for p, q in zip(adversarial.parameters(), plain, strict=True):
         torch.testing.assert_close(p.grad, -q)

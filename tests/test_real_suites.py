@@ -11,7 +11,10 @@ BRIEF = "{mean={},decoder={width=8,blocks=1,max_steps=5}}"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model", "shape"),
-    [("tiny_imagenet", "resnet20", "8x16x16"), ("facescrub", "vgg11_cut2", "8x24x24")],
+    [
+        ("tiny_imagenet", "{use='resnet20'}", "8x16x16"),
+        ("facescrub", "{use='vgg11',cut=2}", "8x24x24"),
+    ],
 )
 def test_a_suite_runs_on_images_of_its_size(name, model, shape, sets, here, tmp_path):
     settings = [f"model={model}", "training.epochs=1", "seeds=[0]", f"attacks={BRIEF}"]
@@ -23,7 +26,7 @@ def test_a_suite_runs_on_images_of_its_size(name, model, shape, sets, here, tmp_
     assert {record["status"] for record in records} == {"ok"}
     (victim,) = [record for record in records if record["parent"] is None]
     c, h, w = map(int, shape.split("x"))
-    assert victim["payload"] == c * h * w
+    assert victim["payload"] == 32 * c * h * w
     assert (tmp_path / "gallery.png").exists()
 
 

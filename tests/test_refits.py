@@ -6,7 +6,7 @@ import torch
 from smashbench.defenses import DEFENSES
 from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.kmeans_cem import KMeansCem
-from tests.fitted import SHAPE
+from tests.fitted import SHAPE, step_of
 
 HAND = torch.tensor([[0.0, 0.0], [0.2, 0.1], [-0.1, 0.05], [0.15, -0.05]], dtype=torch.float64)
 
@@ -30,7 +30,7 @@ def test_refresh_copes_with_small_and_missing_classes(name):
     defense.refresh(features, labels)
     assert defense.weights.sum(1).tolist() == pytest.approx([1, 1, 1, 1, 0])
     defense.epoch = 1
-    loss, _ = defense.penalty(features.requires_grad_(), labels)
+    loss, _ = defense.penalty(step_of(features.requires_grad_(), labels))
     assert loss.isfinite()
 
 

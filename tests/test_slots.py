@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from smashbench.defenses.slot_attention import SlotAttention
-from tests.fitted import SHAPE, batch, make
+from tests.fitted import SHAPE, batch, make, step_of
 
 
 def test_slots_measure_and_never_predict_the_variance():
@@ -22,7 +22,7 @@ def test_slots_measure_and_never_predict_the_variance():
     v = z.detach().flatten(1).var(0, correction=0) + 1e-8
     gate = 1 / (1 + math.exp(-10 * (1 - 0.05)))
     margin = torch.nn.functional.softplus((v / defense.tau).log() - 0.1)
-    loss, _ = defense.penalty(z, y)
+    loss, _ = defense.penalty(step_of(z, y))
     assert float(loss.detach()) == pytest.approx(gate * 0.25 * float(margin.mean()) * defense.scale)
 
 
@@ -36,7 +36,7 @@ def test_slots_compete_over_the_samples_of_a_class():
     moved = torch.cat([z[:6], torch.rand(6, *SHAPE, dtype=z.dtype)])
     inputs = z.detach().requires_grad_(), moved.detach().requires_grad_()
     first = [
-        torch.autograd.grad(defense.penalty(i, y)[0], i)[0][:6] for i in inputs
+        torch.autograd.grad(defense.penalty(step_of(i, y))[0], i)[0][:6] for i in inputs
     ]  # class 0's gradient is independent of class 1's samples
     torch.testing.assert_close(*first)
     assert float(first[0].norm()) > 0
@@ -45,11 +45,11 @@ def test_slots_compete_over_the_samples_of_a_class():
 def test_slot_shutoff_counts_calls_and_stays_connected():
     defense = make("slot_attention", {"shutoff_steps": 2})
     z, y = batch(20, 4)
-    losses = [defense.penalty(z, y)[0] for _ in range(3)]
+    losses = [defense.penalty(step_of(z, y))[0] for _ in range(3)]
     assert [float(loss.detach()) == 0 for loss in losses] == [True, True, False]
     assert losses[0].grad_fn is not None
     shut = make("slot_attention", {"shutoff_steps": 0, "gate_range": (0.9, 1.0)})
-    loss, seen = shut.penalty(z, y)
+    loss, seen = shut.penalty(step_of(z, y))
     assert float(loss.detach()) == 0
     assert float(seen["shut_off"]) == 1
 
@@ -74,6 +74,6 @@ def test_slot_shutoff_counts_calls_and_stays_connected():
 )
 def test_every_slot_option_matters(options):
     z, y = batch(20, 4)
-    plain = make("slot_attention", {"shutoff_steps": 0}).penalty(z, y)[0]
-    changed = make("slot_attention", {"shutoff_steps": 0} | options).penalty(z, y)[0]
+    plain = make("slot_attention", {"shutoff_steps": 0}).penalty(step_of(z, y))[0]
+    changed = make("slot_attention", {"shutoff_steps": 0} | options).penalty(step_of(z, y))[0]
     assert abs(plain - changed).detach() > 1e-6 * plain.detach()

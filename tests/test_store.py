@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.run.attempt import failure
 from smashbench.bench.store.files import DamagedError, read_checked, write_whole
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component, VictimConfig, key_of
+from tests.fitted import victim_of
 from tests.forge import attack_record, attack_trial, keep_victim, victim_record, victim_trial
 
 
@@ -155,7 +155,7 @@ def test_half_written_files_are_swept_but_not_those_of_a_trial_that_runs(tmp_pat
 
 
 def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
-    victim, other = (Victim("small", "kmeans_cem", {}, (3, 32, 32), 3) for _ in range(2))
+    victim, other = (victim_of("small", "kmeans_cem", {}, (3, 32, 32), 3) for _ in range(2))
     store = Store(tmp_path)
     sha256 = store.write_weights("key", victim.weights())
     other.restore(store.weights("key", sha256))

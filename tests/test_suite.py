@@ -57,12 +57,12 @@ def test_a_victim_key_ignores_the_attacks_and_a_seed_changes_it():
 
 def test_settings_override_and_plain_words_are_strings():
     changed = suite.load(
-        "smoke", ["training.epochs=7", "model=vgg11", "defenses.noise.strengths=[0.5]"]
+        "smoke", ["training.epochs=7", "model.use=vgg11", "defenses.noise.strengths=[0.5]"]
     )
     assert changed.victims[0].victim.training.epochs == 7
-    assert changed.victims[0].victim.model == "vgg11"
+    assert changed.victims[0].victim.model.name == "vgg11"
     assert [v.victim.defense.strength for v in changed.victims][1] == 0.5
-    for wrong in ("training.epochs", "=3", "model.x=3", "training.epochs=5\nx=3"):
+    for wrong in ("training.epochs", "=3", "description.x=3", "training.epochs=5\nx=3"):
         with pytest.raises(BenchError, match="--set"):
             suite.load("smoke", [wrong])
 
@@ -79,7 +79,10 @@ def test_use_names_the_component_of_a_preset():
         ("defenses.nois={}", "unknown defense 'nois'; did you mean 'noise'"),
         ("attacks.decodr={}", "unknown attack 'decodr'; did you mean 'decoder'"),
         ("dataset.use=photo", "unknown dataset 'photo'; did you mean 'photos'"),
-        ("model=smal", "unknown model 'smal'; did you mean 'small'"),
+        ("model.use=smal", "unknown model 'smal'; did you mean 'small'"),
+        ("model=small", r"model = 'small': .*\[model\]"),
+        ("model={use='vgg11',cut=6}", "model.cut = 6.*less than or equal to 5"),
+        ("model={use='vgg11',cuts=2}", "unknown option 'cuts'; did you mean 'cut'"),
         ("trainin.epochs=3", "trainin.*did you mean 'training'"),
         ("training.epoch=3", "training.epoch: .*did you mean 'epochs'"),
         ("training.epochs=many", "training.epochs = 'many'.*integer"),
@@ -113,7 +116,7 @@ def test_a_mistake_is_named_with_what_is_allowed(setting, message):
 
 
 def test_all_mistakes_are_reported_at_once():
-    settings = ["defenses.nois={}", "attacks.decodr={}", "model=smal", "dataset.train=5"]
+    settings = ["defenses.nois={}", "attacks.decodr={}", "model.use=smal", "dataset.train=5"]
     with pytest.raises(BenchError) as caught:
         suite.load("smoke", settings)
     assert len(str(caught.value).splitlines()) == 5

@@ -11,10 +11,11 @@ from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import capacity, class_variance, watch
 from smashbench.datasets import Split
+from tests.fitted import victim_of
 
 
 def victim(photos: Split, defense: str = "noise", **options) -> Victim:
-    return Victim("small", defense, options, photos.shape, photos.classes)
+    return victim_of("small", defense, options, photos.shape, photos.classes)
 
 
 def settings(**changes) -> Training:

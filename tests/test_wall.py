@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from smashbench.attacks.base import Attack, AttackError, Knowledge, WhiteBox
+from smashbench.bench.experiment.attack_victim import _untrained
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.wall import behind_wall, grant
+from tests.fitted import victim_of
 
 
 class Thief(Attack):
@@ -60,12 +62,27 @@ def everything(victim: Victim, photos) -> Knowledge:
     z = victim.encode(photos.aux.x)
     return Knowledge(
         images=photos.aux.x,
-        draw=lambda index: victim.protect(z[index]),
-        predict=victim.predict,
         classes=photos.classes,
-        query=victim.release,
-        client=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
+        services={
+            "draw": lambda index: victim.protect(z[index]),
+            "others": lambda index: victim.release(photos.val.x[index]),
+            "predict": victim.predict,
+            "query": victim.release,
+        },
+        others_count=len(photos.val.x),
+        untrained=_untrained(victim.encoder),
+        white_box=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
     )
+
+
+GRANTED = [
+    frozenset({"pairs"}),
+    frozenset({"pairs", "logits"}),
+    frozenset({"pairs", "query"}),
+    frozenset({"pairs", "client"}),
+    frozenset({"unpaired", "logits"}),
+    frozenset({"architecture"}),
+]
 
 
 def places(tensors: Iterator[Tensor] | list[Tensor]) -> set[int]:
@@ -74,17 +91,17 @@ def places(tensors: Iterator[Tensor] | list[Tensor]) -> set[int]:
 
 @pytest.fixture
 def victim() -> Victim:
-    return Victim("small", "noise", {"noise": 0.1}, (3, 32, 32), 10)
+    return victim_of("small", "noise", {"noise": 0.1}, (3, 32, 32), 10)
 
 
-@pytest.mark.parametrize("level", ["pairs", "query", "white_box"])
-def test_a_thief_finds_only_what_was_granted(level, victim, photos):
+@pytest.mark.parametrize("grants", GRANTED)
+def test_a_thief_finds_only_what_was_granted(grants, victim, photos):
     thief = Thief()
-    thief.level = level
+    thief.needs = grants
     test, labels = photos.test.x, [photos.test.y, photos.aux.y, photos.train.y]
     outcome = behind_wall(
         thief,
-        grant(level, everything(victim, photos)),
+        grant(grants, everything(victim, photos)),
         lambda: victim.release(test),
     )
     assert outcome.guess.shape == test.shape
@@ -92,27 +109,38 @@ def test_a_thief_finds_only_what_was_granted(level, victim, photos):
     assert places([photos.aux.x]) <= found  # it does look
     hidden = [test, photos.train.x, photos.val.x, *labels, *victim.head.parameters()]
     encoder = [*victim.encoder.parameters()]
-    if level == "white_box":
+    if "client" in grants:
         assert places(encoder) <= found
     else:
         hidden += encoder
     assert not places(hidden) & found
 
 
-@pytest.mark.parametrize("level", ["pairs", "query", "white_box"])
-def test_levels_grant_what_they_say(level, victim, photos):
-    granted = grant(level, everything(victim, photos))
-    assert (granted.query is not None) == (level in ("query", "white_box"))
-    assert (granted.client is not None) == (level == "white_box")
+@pytest.mark.parametrize("grants", GRANTED)
+def test_what_is_not_granted_is_an_error_to_ask_for(grants, victim, photos):
+    granted = grant(grants, everything(victim, photos))
+    asking = {
+        "pairs": lambda: granted.draw(torch.tensor([0])),
+        "logits": lambda: granted.predict(victim.release(photos.test.x[:1])),
+        "query": lambda: granted.query(photos.aux.x[:1]),
+        "client": lambda: granted.client,
+        "unpaired": lambda: granted.others(torch.tensor([0])),
+        "architecture": lambda: list(granted.architecture.parameters()),
+    }
+    for name, ask in asking.items():
+        if name in grants:
+            assert len(ask()) > 0
+        else:
+            with pytest.raises(AttackError, match=f"needs the grant '{name}'"):
+                ask()
 
 
 class Asker(Attack):
     """Uses everything it has."""
 
-    kind, level = "floor", "white_box"
+    kind, needs = "floor", frozenset({"pairs", "logits", "query"})
 
     def fit(self, knowledge: Knowledge) -> "Asker":
-        assert knowledge.query is not None
         index = torch.tensor([3, 1])
         self.drawn = knowledge.draw(index)
         self.queried = knowledge.query(knowledge.images[index])
@@ -125,7 +153,7 @@ class Asker(Attack):
 
 
 def test_answers_pass_through_the_wall_unchanged(photos):
-    plain = Victim("small", "none", {}, (3, 32, 32), 10)
+    plain = victim_of("small", "none", {}, (3, 32, 32), 10)
     asker = Asker()
     z = plain.release(photos.test.x[:20])
     behind_wall(asker, everything(plain, photos), lambda: z)
@@ -165,3 +193,18 @@ def test_the_thief_would_find_an_ordinary_leak(photos):
     holder.register_buffer("kept", secret)
     for leak in (lambda: secret, holder.forward, {"a": [holder]}, sys._getframe()):
         assert places([secret]) <= places(tensors(leak))
+
+
+def test_an_untrained_encoder_has_other_weights_and_the_same_shapes(victim):
+    """And batch statistics of no data: what was learned is gone."""
+    with torch.no_grad():
+        victim.encoder[2].running_mean += 1
+    copy = _untrained(victim.encoder.requires_grad_(False))
+    for (name, ours), theirs in zip(
+        copy.state_dict().items(), victim.encoder.state_dict().values(), strict=True
+    ):
+        assert ours.shape == theirs.shape
+        if name.endswith("weight") and ours.ndim == 4:
+            assert not torch.equal(ours, theirs)
+    assert float(copy[2].running_mean.abs().sum()) == 0
+    assert all(parameter.requires_grad for parameter in copy.parameters())

@@ -1,6 +1,7 @@
 """Small worlds for attacks: images, what a client releases of them, and what is granted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,12 +13,19 @@ from smashbench.attacks.base import WhiteBox
 def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:
     return Knowledge(
         images=x,
-        draw=lambda index: release(x[index]),
-        predict=lambda z: (z.mean((1, 2, 3)) > 0.5).long(),
         classes=classes,
-        query=release,
-        client=WhiteBox(release, lambda z: z, 0.0),
+        services={
+            "draw": lambda index: release(x[index]),
+            "predict": lambda z: (z.flatten(1).mean(1) > 0.5).long(),
+            "query": release,
+        },
+        white_box=WhiteBox(release, lambda z: z, 0.0),
     )
+
+
+def served(knowledge: Knowledge, **services: Callable[[Tensor], Tensor]) -> Knowledge:
+    """The knowledge with other services."""
+    return replace(knowledge, services={**knowledge.services, **services})
 
 
 def images(n: int, size: int = 8) -> Tensor:

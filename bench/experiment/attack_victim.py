@@ -6,10 +6,10 @@ from math import isfinite
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
-from smashbench.attacks.base import WhiteBox, finite
+from smashbench.attacks.base import GRANTS, WhiteBox, finite
 from smashbench.bench.experiment.measure import chosen_images, pixels, scores_of
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import (
@@ -74,14 +74,22 @@ def attack_victim(
 
     everything = Knowledge(  # copies: what an attack does to them touches no other trial
         images=split.aux.x.clone(),
-        draw=lambda index: victim.protect(target.z_aux[index]),
-        predict=victim.predict,
         classes=split.classes,
-        query=victim.release,
-        client=WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise),
+        services={
+            "draw": lambda index: victim.protect(target.z_aux[index]),
+            "others": lambda index: victim.release(split.val.x[index]),
+            "predict": victim.predict,
+            "query": victim.release,
+        },
+        groups=None if split.aux.groups is None else split.aux.groups.clone(),
+        others_count=len(split.val.x),
+        white_box=WhiteBox(
+            deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise
+        ),
+        untrained=_untrained(victim.encoder),
     )
     torch.manual_seed(seed_for("attack", label, *seeds))
-    guess, fitting, rebuilding = behind_wall(attack, grant(attack.level, everything), release)
+    guess, fitting, rebuilding = behind_wall(attack, grant(attack.needs, everything), release)
     scores = {name: v.float().cpu() for name, v in scores_of(split.test.x, guess).items()}
     arrays = {name: values.numpy() for name, values in scores.items()}
     metrics = {
@@ -101,7 +109,7 @@ def attack_victim(
         curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in attack.history_],
         flags=flags,
         threat_model=ThreatModel(
-            knowledge=attack.level,
+            grants=[grant for grant in GRANTS if grant in attack.needs],
             aux_images=len(split.aux.x),
             aux_overlap=0,
             noise_aware=attack.noise_aware,
@@ -109,6 +117,15 @@ def attack_victim(
         ),
     )
     return Attacked(results, scores, _samples(split, guess, scores["mse"]), fitting, rebuilding)
+
+
+def _untrained(encoder: nn.Module) -> nn.Module:
+    """A copy with weights drawn anew."""
+    copy = deepcopy(encoder).requires_grad_(True)
+    for module in copy.modules():
+        if callable(reset := getattr(module, "reset_parameters", None)):
+            reset()
+    return copy
 
 
 def _samples(split: Split, guess: Tensor, error: Tensor) -> dict[str, Tensor]:

@@ -29,6 +29,9 @@ from smashbench.bench.experiment.watch import WATCHED
 from smashbench.datasets import Split
 from smashbench.defenses import Defense
 
+FEW = 64
+"""Test images whose releases say how many bits are sent for one."""
+
 
 class Made(NamedTuple):
     """What became of a victim."""
@@ -60,8 +63,9 @@ def make_victim(victim: Victim, split: Split, training: Training, seed: int) -> 
         bound=lower_bound(victim, split),
         optimum=optimum_of(victim, split, z, seed),
         randomized=victim.defense.randomized,
-        payload=z[0].numel(),
-        client_parameters=victim.client_parameters,
+        payload=victim.defense.payload(victim.protect(z[:FEW])),
+        client_parameters=victim.split.client_parameters,
+        client_multiply_adds=victim.split.client_multiply_adds(split.shape),
         history=[_finite(epoch) for epoch in history],
     )
     samples = {"samples": pixels(split.test.x[chosen_images(split)])}

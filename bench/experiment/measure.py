@@ -43,7 +43,7 @@ def correct_share(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
 def floors_of(split: Split) -> Floors:
     """Metrics of what needs no attack: the train mean, the true class's train mean, and
     thumbnails of the test images themselves."""
-    x, (train_x, train_y) = split.test.x, split.train
+    x, train_x, train_y = split.test.x, split.train.x, split.train.y
     mean = train_x.mean(0)
     label = torch.arange(split.classes, device=x.device)
     member = (label[:, None] == train_y).float()

@@ -107,8 +107,10 @@ class VictimResults(Frozen):
     """Metrics of the best possible reconstruction, where it is known."""
     randomized: bool
     payload: Annotated[Number, Gt(0)]
-    """Numbers that are sent for an image."""
+    """Bits that are sent for an image."""
     client_parameters: Number
+    client_multiply_adds: Number
+    """Of convolutions and matrix products, for an image."""
     history: list[dict[Name, float | None]]
     """Losses, accuracies and diagnostics by epoch; None where a value was not finite."""
 
@@ -126,12 +128,18 @@ class VictimResults(Frozen):
 class ThreatModel(Frozen):
     """What the attacker had."""
 
-    knowledge: Literal["pairs", "query", "white_box"]
+    grants: list[Name]
+    """What it was granted beyond images of its own, see ``attacks.base.Knowledge``."""
     aux_images: Annotated[Number, Gt(0)]
     aux_overlap: Number
     """How many of them the victim was trained on."""
     noise_aware: bool
     releases_per_image: Annotated[int, Ge(1), Le(10_000)]
+
+    @property
+    def knowledge(self) -> str:
+        """``pairs + query``."""
+        return " + ".join(self.grants)
 
 
 class AttackResults(Frozen):

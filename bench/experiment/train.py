@@ -12,6 +12,7 @@ from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import watch
 from smashbench.datasets import Split
+from smashbench.defenses.base import Step
 
 
 def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
@@ -41,11 +42,11 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
             x, y = augment(data.x[batch], training), data.y[batch]
             with autocast:
                 z = victim.encoder(x)
-            z = z.float()
-            penalty, diagnostics = defense.penalty(z, y)
+            step = Step(x, y, z.float(), defense)
+            penalty, diagnostics = defense.penalty(step)
             with autocast:
-                logits = victim.head(defense(z))
-            loss = cross_entropy(logits.float(), y)
+                logits = victim.head(step.released)
+            loss = cross_entropy(logits.float(), defense.targets(y))
             optimiser.zero_grad()
             (loss + penalty).backward()
             optimiser.step()

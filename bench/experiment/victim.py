@@ -1,40 +1,37 @@
 """The trained victim: what the client runs, what the server runs, and what leaves the client."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from smashbench.bench.experiment.models import MODELS
-from smashbench.defenses import DEFENSES
+from smashbench.bench.experiment.models import Model, SplitModel
+from smashbench.defenses import Defense
 
 
 class Victim(nn.Module):
     """Encoder, defense and head.
 
     Args:
-        model: name in ``MODELS``.
-        defense: name in ``DEFENSES``.
-        options: the defense's hyper-parameters.
+        model: the network.
+        defense: makes the defense for features of a shape and a number of classes.
         image_shape: (C, H, W) of an image.
         classes: number of classes.
     """
 
     def __init__(
         self,
-        model: str,
-        defense: str,
-        options: Mapping[str, Any],
+        model: Model,
+        defense: Callable[[tuple[int, ...], int], Defense],
         image_shape: tuple[int, int, int],
         classes: int,
     ) -> None:
         super().__init__()
-        split = MODELS[model](image_shape, classes)
+        split = model.build(image_shape, classes)
         self.encoder, self.head = split
         self.feature_shape = split.feature_shape(image_shape)
-        self.defense = DEFENSES[defense](self.feature_shape, classes, **options)
+        self.defense = defense(self.feature_shape, classes)
 
     def encode(self, x: Tensor) -> Tensor:
         """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
@@ -61,8 +58,9 @@ class Victim(nn.Module):
             return torch.cat([self.head(part) for part in z.split(500)]).argmax(1)
 
     @property
-    def client_parameters(self) -> int:
-        return sum(p.numel() for p in self.encoder.parameters())
+    def split(self) -> SplitModel:
+        """Encoder and head."""
+        return SplitModel(self.encoder, self.head)
 
     def weights(self) -> bytes:
         """All parameters and buffers as safetensors."""

@@ -1,7 +1,7 @@
 """The wall between an attack and what it attacks."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from smashbench.attacks import Attack, Knowledge
-from smashbench.attacks.base import Level
+from smashbench.attacks.base import SERVICES, Grant
 
 Service = Callable[[Tensor], Tensor]
 CHUNK = 500
@@ -52,16 +52,8 @@ def behind_wall(
         Whatever the attack raises.
     """
     requests: SimpleQueue[Any] = SimpleQueue()
-    services: dict[str, Service] = {"draw": granted.draw, "predict": granted.predict}
-    if granted.query is not None:
-        services["query"] = granted.query
-    stand_ins = {name: _stand_in(name, requests) for name in services}
-    shielded = replace(
-        granted,
-        draw=stand_ins["draw"],
-        predict=stand_ins["predict"],
-        query=stand_ins.get("query"),
-    )
+    stand_ins = {name: _stand_in(name, requests) for name in granted.services}
+    shielded, services = replace(granted, services=stand_ins), granted.services
     started = _now()
     _run(lambda: _fit(attack, shielded), requests, services)
     fitted, z = _now(), release()
@@ -132,10 +124,15 @@ def _anonymous(done: _Done) -> _Done:
     return _Done(None, done.error.with_traceback(None))
 
 
-def grant(level: Level, everything: Knowledge) -> Knowledge:
-    """``everything`` without what ``level`` does not grant."""
-    if level == "white_box":
-        return everything
-    if level == "query":
-        return replace(everything, client=None)
-    return replace(everything, client=None, query=None)
+def grant(needs: Collection[Grant], everything: Knowledge) -> Knowledge:
+    """``everything`` without what is not among the grants."""
+    granted = {
+        name: service for name, service in everything.services.items() if SERVICES[name] in needs
+    }
+    return replace(
+        everything,
+        services=granted,
+        others_count=everything.others_count if "unpaired" in needs else 0,
+        white_box=everything.white_box if "client" in needs else None,
+        untrained=everything.untrained if "architecture" in needs else None,
+    )

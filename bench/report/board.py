@@ -67,7 +67,9 @@ class Row:
     """The flags that say why not to trust the row."""
     randomized: bool = False
     payload: int | None = None
+    """Bits that are sent for an image."""
     client_parameters: int | None = None
+    client_multiply_adds: int | None = None
     noise: float = 0.0
     """Standard deviation of the noise in a release."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)

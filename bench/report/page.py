@@ -88,7 +88,7 @@ def _threats(board: Board) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for row in board.rows:
         for name, attack in row.attacks.items():
-            facts = {"attack": name, "kind": attack.kind, **dict(attack.threat), "worst_of": 0}
+            facts = {"attack": name, "kind": attack.kind, "threat": attack.threat, "worst_of": 0}
             found.setdefault(name, facts)
         if worst := row.worst_attack():
             found[worst]["worst_of"] += 1

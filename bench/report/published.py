@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.trial import Suite
 
 XIA = "Xia et al., CVPR 2025, arXiv 2503.00383v2, CIFAR-10 table, decoder trained on other images"
@@ -35,6 +36,9 @@ CIFAR10 = (
 )
 
 
+REFERENCE = Component(name="vgg11", options={"cut": 4, "channels": 8})
+
+
 def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
     """What to draw beside a suite: rows with their value of ``metric``. Empty unless data set,
     split and model are theirs, and the metric is: MSE, not an SSIM of another convention."""
@@ -42,7 +46,7 @@ def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
         return []
     for victim in suite.victims:
         dataset = victim.victim.dataset
-        same = dataset.name == "cifar10" and victim.victim.model == "vgg11"
+        same = dataset.name == "cifar10" and victim.victim.model == REFERENCE
         if not same or dataset.options.get("split") != "xia2025":
             return []
     return [(row, row.mse) for row in CIFAR10]

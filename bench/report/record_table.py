@@ -3,10 +3,11 @@
 from typing import Any
 
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.experiment.results import QUANTILES, ThreatModel
+from smashbench.bench.experiment.results import QUANTILES
 from smashbench.bench.store.record import AttackRecord, Record, VictimRecord
 from smashbench.bench.suite.trial import Trial
 
+THREAT = ("knowledge", "aux_images", "aux_overlap", "noise_aware", "releases_per_image")
 STATISTICS = ("mean", "std", *(f"q{round(100 * q):02d}" for q in QUANTILES))
 
 
@@ -27,9 +28,9 @@ def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
     }
     attacked = record if isinstance(record, AttackRecord) else None
     for name in (name for name, metric in METRICS.items() if not metric.linear):
-        summary = attacked.metrics.get(name) if attacked else None
-        line |= {f"{name}_{each}": getattr(summary, each, None) for each in STATISTICS}
-    for name in ThreatModel.model_fields:
+        known = vars(attacked.metrics[name]) if attacked and name in attacked.metrics else {}
+        line |= {f"{name}_{each}": known.get(each) for each in STATISTICS}
+    for name in THREAT:
         line[name] = getattr(attacked.threat_model, name) if attacked else None
     line["flags"] = " ".join(attacked.flags) if attacked else None
     finished = record if record and record.status == "ok" else None

@@ -14,7 +14,7 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.record_table import record_line
-from smashbench.bench.report.statistics import freedom, means, resample
+from smashbench.bench.report.statistics import Estimate, freedom, means, resample
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
@@ -94,12 +94,11 @@ def _row(
     if not trained:
         return row
     images = _describe(row, trained, store)
-    complete = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
-    tables = {}
-    for name, runs in complete.items():
-        if runs:
-            tables[name] = _values(runs, trained[0], images, store)
-            row.attacks[name] = _summary(runs, tables[name])
+    balanced = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
+    complete = {name: runs for name, runs in balanced.items() if runs}
+    tables = {name: _values(runs, trained[0], images, store) for name, runs in complete.items()}
+    estimates = _estimates(tables)
+    row.attacks = {name: _summary(runs, estimates[name]) for name, runs in complete.items()}
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
             row.draws[metric] = resample(tables[worst][metric][None])[0]
@@ -121,6 +120,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> int:
     row.chance = first.metrics.chance
     row.record, row.randomized = first, first.randomized
     row.payload, row.client_parameters = first.payload, first.client_parameters
+    row.client_multiply_adds = first.client_multiply_adds
     row.role, row.noise = first.facts.role, first.facts.noise
     row.diagnostics = first.facts.diagnostics
     row.train_seconds = float(np.mean([record.seconds.train for record in records]))
@@ -166,11 +166,22 @@ def _same_images(found: int, wanted: int, record: FinishedRecord, store: Store) 
         raise DamagedError(path, f"has scores of {found} images where others have {wanted}")
 
 
-def _summary(runs: list[AttackRecord], tables: dict[str, np.ndarray]) -> AttackSummary:
-    bounds = [METRICS[name].bounds for name in tables]
-    estimates = means(np.stack(list(tables.values())), bounds)
+def _estimates(tables: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, Estimate]]:
+    """Means with intervals, by attack and metric; tables of one shape are computed at once."""
+    found: dict[str, dict[str, Estimate]] = {name: {} for name in tables}
+    each = [(name, metric, t) for name, known in tables.items() for metric, t in known.items()]
+    for shape in {table.shape for *_, table in each}:
+        alike = [entry for entry in each if entry[2].shape == shape]
+        bounds = [METRICS[metric].bounds for _, metric, _ in alike]
+        values = means(np.stack([table for *_, table in alike]), bounds)
+        for (name, metric, _), value in zip(alike, values, strict=True):
+            found[name][metric] = value
+    return found
+
+
+def _summary(runs: list[AttackRecord], estimates: dict[str, Estimate]) -> AttackSummary:
     return AttackSummary(
-        estimates=dict(zip(tables, estimates, strict=True)),
+        estimates=estimates,
         kind=runs[0].kind,
         threat=runs[0].threat_model,
         converged=all(run.converged for run in runs),

@@ -15,7 +15,14 @@ from smashbench.bench.store.files import write_whole
 
 WHOLE = (
     *("seed", "attack_seed", "seeds", "missing_trials", "strengths", "rank_best", "rank_worst"),
-    *("payload", "client_parameters", "aux_images", "aux_overlap", "releases_per_image"),
+    *(
+        "payload",
+        "client_parameters",
+        "client_multiply_adds",
+        "aux_images",
+        "aux_overlap",
+        "releases_per_image",
+    ),
 )
 """Columns of whole numbers, some of which may be missing."""
 
@@ -60,7 +67,8 @@ def _line(
         for name in metrics:
             line |= columns(f"{attack}_{name}", found.get(name))
     line["flags"] = " ".join(row.flags)
-    return line | {"payload": row.payload, "client_parameters": row.client_parameters}
+    names = ("payload", "client_parameters", "client_multiply_adds")
+    return line | {name: getattr(row, name) for name in names}
 
 
 def costs(board: Board) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import json
 import platform
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.make_victim import make_victim, start
 from smashbench.bench.experiment.metrics import VERSION
+from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.store.record import AttackRecord, VictimRecord
@@ -24,6 +25,7 @@ from smashbench.bench.suite.config import AttackConfig, Component, VictimConfig
 from smashbench.bench.suite.source import source_of
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DATASETS, Split
+from smashbench.defenses import DEFENSES
 
 PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "scikit-image")
 """What numbers depend on."""
@@ -69,8 +71,9 @@ def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
 
 def build_victim(config: VictimConfig, split: Split) -> Victim:
     """An untrained victim, on the split's device."""
-    defense = config.defense
-    victim = Victim(config.model, defense.name, defense.options, split.shape, split.classes)
+    model = MODELS[config.model.name](**config.model.options)
+    defense = partial(DEFENSES[config.defense.name], **config.defense.options)
+    victim = Victim(model, defense, split.shape, split.classes)
     return victim.to(split.test.x.device)
 
 

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import StringConstraints, ValidationError, model_validator
+from pydantic import StringConstraints, ValidationError
 from pydantic_core import from_json
 
 from smashbench.bench.experiment.metrics import METRICS
@@ -16,7 +16,7 @@ from smashbench.bench.experiment.results import (
     VictimSeconds,
 )
 from smashbench.bench.frozen import Frozen, Hash, Name, Number, Sha256, explain
-from smashbench.bench.suite.config import AttackConfig, VictimConfig, key_of
+from smashbench.bench.suite.config import AttackConfig, VictimConfig, keys_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -25,16 +25,6 @@ class _Identity(Frozen):
     """Which trial a record is about."""
 
     key: Hash
-
-    @model_validator(mode="after")
-    def _belongs(self) -> "_Identity":
-        config, parent = getattr(self, "config", None), getattr(self, "parent", None)
-        if config and self.key != key_of(config):
-            raise ValueError("key is not the hash of config")
-        victim = key_of(config.victim) if isinstance(config, AttackConfig) else None
-        if parent != victim:
-            raise ValueError("parent is not the hash of config.victim")
-        return self
 
 
 class _Done(_Identity):
@@ -107,9 +97,15 @@ def parse(text: bytes) -> Record:
     if head.get("status") == "failed":
         kind = FailedRecord
     try:
-        return kind.model_validate_json(text)
+        record = kind.model_validate_json(text)
     except ValidationError as error:
         raise ValueError("; ".join(explain(error, "", kind))) from None
+    key, victim = keys_of(record.config)
+    if record.key != key:
+        raise ValueError("key is not the hash of config")
+    if record.parent != victim:
+        raise ValueError("parent is not the hash of config.victim")
+    return record
 
 
 def check_scores(record: FinishedRecord, arrays: Arrays) -> None:

@@ -83,7 +83,8 @@ class Store:
             DamagedError: the pack is truncated or altered.
         """
         try:
-            return (self.folder / name).read_bytes()
+            with open(f"{self.folder}/{name}", "rb") as file:  # in half the time of a Path
+                return file.read()
         except FileNotFoundError:
             if (packed := self._packed(name)) is None:
                 raise
@@ -108,22 +109,20 @@ class Store:
         Raises:
             DamagedError: it is truncated or altered, another trial's, or says what cannot be.
         """
-        path = self.record_path(key)
         try:
             content = self.content(self.record_name(key))
+            text = content[: content.rfind(SEAL)]
+            if content != _sealed(text):
+                raise DamagedError(self.record_path(key), ALTERED)
+            record = parse(text + b"\n}")
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise DamagedError(path, words(error)) from None
-        text = content[: content.rfind(SEAL)]
-        if content != _sealed(text):
-            raise DamagedError(path, ALTERED)
-        try:
-            record = parse(text + b"\n}")
+            raise DamagedError(self.record_path(key), words(error)) from None
         except ValueError as error:
-            raise DamagedError(path, f"is no valid record: {error}") from None
+            raise DamagedError(self.record_path(key), f"is no valid record: {error}") from None
         if record.key != key:
-            raise DamagedError(path, "does not belong to its name")
+            raise DamagedError(self.record_path(key), "does not belong to its name")
         return record
 
     def finished(self, key: str) -> FinishedRecord | None:
@@ -147,7 +146,6 @@ class Store:
         Raises:
             DamagedError: the file is missing, truncated or altered, or holds what cannot be.
         """
-        path = self.arrays_path(record.key, name)
         try:
             arrays: Arrays = load(self._checked(record, name))
             if name == "scores":
@@ -155,6 +153,7 @@ class Store:
             else:
                 check_samples(record, arrays)
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
+            path = self.arrays_path(record.key, name)
             raise DamagedError(path, f"is not what it should be: {error}") from None
         return arrays
 
@@ -175,14 +174,14 @@ class Store:
         return self._packed(self.record_name(record.key)) is None
 
     def _checked(self, record: FinishedRecord, name: str) -> bytes:
-        path = self.arrays_path(record.key, name)
+        reason = ALTERED
         try:
             content = self.content(self.arrays_name(record.key, name))
+            if hashlib.sha256(content).hexdigest() == record.arrays.get(name):
+                return content
         except OSError as error:
-            raise DamagedError(path, words(error)) from None
-        if hashlib.sha256(content).hexdigest() != record.arrays.get(name):
-            raise DamagedError(path, ALTERED)
-        return content
+            reason = words(error)
+        raise DamagedError(self.arrays_path(record.key, name), reason)
 
     def weights(self, key: str, sha256: str) -> bytes:
         """The weights of a victim.

@@ -10,7 +10,7 @@ from pydantic import StringConstraints, field_validator
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, Name
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
@@ -22,7 +22,7 @@ DEEPEST = 8
 
 
 class Component(Frozen):
-    """A defense, attack or data set by its name, with all its options, as plain JSON values."""
+    """A defense, attack, data set or model by name, with all its options as plain JSON values."""
 
     name: Name
     options: Options
@@ -64,7 +64,7 @@ class VictimConfig(Frozen):
 
     protocol: int
     dataset: Component
-    model: Name
+    model: Component
     training: Training
     defense: DefenseConfig
     seed: Seed
@@ -80,7 +80,20 @@ class AttackConfig(Frozen):
 
 def key_of(config: VictimConfig | AttackConfig) -> str:
     """The key of a configuration: a hash of its canonical JSON, 16 hexadecimal digits."""
-    return hashlib.sha256(canonical(config).encode()).hexdigest()[:16]
+    return keys_of(config)[0]
+
+
+def keys_of(config: VictimConfig | AttackConfig) -> tuple[str, str | None]:
+    """The key of a configuration, and of an attack that of its victim, hashed once."""
+    if isinstance(config, VictimConfig):
+        return _hashed(canonical(config)), None
+    victim = canonical(config.victim)
+    text = f'{{"attack":{canonical(config.attack)},"seed":{config.seed},"victim":{victim}}}'
+    return _hashed(text), _hashed(victim)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def canonical(config: Frozen) -> str:

@@ -36,7 +36,7 @@ class _File(Frozen):
     """A suite file as it is written."""
 
     description: str
-    model: str
+    model: dict[str, Any]
     seeds: tuple[Seed, ...] = Field(min_length=1)
     attack_seeds: Annotated[int, Ge(1), Le(1000)] = 1
     dataset: dict[str, Any]
@@ -98,13 +98,14 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         content["seeds"] = tuple(content["seeds"])
     if isinstance(content.get("training"), dict):
         content["training"] = tuples(content["training"])
+    if isinstance(name := content.get("model"), str):
+        raise _refusal(path, [f"model = {name!r}: write a table, [model] with use = {name!r}"])
     try:
         file = _File.model_validate(content)
     except ValidationError as error:
         raise _refusal(path, explain(error, "", _File)) from None
     mistakes: list[str] = []
-    if file.model not in MODELS:
-        mistakes.append(f"model: {unknown('model', file.model, MODELS)}")
+    model = _component("model", "", file.model, MODELS, mistakes)
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
     dataset = _component("dataset", "", file.dataset, DATASETS, mistakes)
@@ -120,14 +121,14 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         for label, entry in file.attacks.items()
         if (found := _component("attack", label, entry, ATTACKS, mistakes))
     ]
-    if mistakes or not dataset:
+    if mistakes or not (dataset and model):
         raise _refusal(path, mistakes)
     victims = tuple(
         victim_trial(
             VictimConfig(
                 protocol=PROTOCOL,
                 dataset=dataset,
-                model=file.model,
+                model=model,
                 training=file.training,
                 defense=defense,
                 seed=seed,

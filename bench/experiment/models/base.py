@@ -1,26 +1,55 @@
-"""A network cut in two, and the layers that several networks share."""
+"""What a model is, and the layers that several models share."""
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Annotated, NamedTuple
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 
 class SplitModel(NamedTuple):
-    """``encoder``: images (B, C, H, W) in [0, 1] to features (B, C', H', W') in (0, 1), run by
-    the client. ``head``: releases of that shape to logits (B, classes), run by the server."""
+    """``encoder``: images (B, C, H, W) in [0, 1] to features (B, ...) in (0, 1), run by the client.
+    ``head``: releases of that shape to logits (B, classes), run by the server."""
 
     encoder: nn.Sequential
     head: nn.Sequential
 
-    def feature_shape(self, image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """(C', H', W') of the features of one image of ``image_shape``; the networks' training
-        mode and statistics are left alone."""
+    def feature_shape(self, image_shape: tuple[int, int, int]) -> tuple[int, ...]:
+        """Shape of the features of one image of ``image_shape``; the networks' training mode and
+        statistics are left alone."""
         training = self.encoder.training
         with torch.no_grad():
-            c, h, w = self.encoder.eval()(torch.zeros(1, *image_shape)).shape[1:]
+            shape = self.encoder.eval()(torch.zeros(1, *image_shape)).shape[1:]
         self.encoder.train(training)
-        return c, h, w
+        return tuple(shape)
+
+    @property
+    def client_parameters(self) -> int:
+        """Parameters that the client holds."""
+        return sum(p.numel() for p in self.encoder.parameters())
+
+    def client_multiply_adds(self, image_shape: tuple[int, int, int]) -> int:
+        """Multiply-adds of the client's convolutions and matrix products for one image."""
+        training = self.encoder.training
+        like = next(self.encoder.parameters(), torch.zeros(()))
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self.encoder.eval()(torch.zeros(1, *image_shape, device=like.device))
+        self.encoder.train(training)
+        return counter.get_total_flops() // 2
+
+
+Channels = Annotated[int, Ge(1)]
+
+
+class Model(ABC):
+    """A network cut in two. The constructor stores its keyword-only options and computes
+    nothing."""
+
+    @abstractmethod
+    def build(self, image_shape: tuple[int, int, int], classes: int) -> SplitModel:
+        """An untrained network for images of ``image_shape`` (C, H, W)."""
 
 
 class Normalize(nn.Module):

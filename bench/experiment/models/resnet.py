@@ -1,11 +1,19 @@
 """Residual networks for small images, cut after their second stage."""
 
 from itertools import chain, pairwise
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from smashbench.bench.experiment.models.base import Normalize, SplitModel, block, bottleneck
+from smashbench.bench.experiment.models.base import (
+    Channels,
+    Model,
+    Normalize,
+    SplitModel,
+    block,
+    bottleneck,
+)
 
 
 class Residual(nn.Module):
@@ -31,43 +39,51 @@ class Residual(nn.Module):
         return relu(self.body(z) + self.shortcut(z))
 
 
-def resnet18(image_shape: tuple[int, int, int], classes: int) -> SplitModel:
-    """ResNet-18 for small images: a 3x3 stem without pooling, stages of 64 to 512 channels.
-
-    The client runs stem and two stages and sends 8x8x8 features for 32x32 images.
-    """
-    return _resnet(image_shape, classes, widths=(64, 128, 256, 512), blocks=2)
-
-
-def resnet20(image_shape: tuple[int, int, int], classes: int) -> SplitModel:
+class ResNet20(Model):
     """ResNet-20: three stages of 16, 32 and 64 channels (He et al., 2016, section 4.2).
 
     The client runs stem and two stages and sends 8x8x8 features for 32x32 images. Deviation:
     shortcuts are projections where the shape changes.
+
+    Args:
+        channels: of the bottleneck.
     """
-    return _resnet(image_shape, classes, widths=(16, 32, 64), blocks=3)
+
+    widths: ClassVar[tuple[int, ...]] = (16, 32, 64)
+    blocks: ClassVar[int] = 3
+
+    def __init__(self, *, channels: Channels = 8) -> None:
+        self.channels = channels
+
+    def build(self, image_shape: tuple[int, int, int], classes: int) -> SplitModel:
+        widths, blocks = self.widths, self.blocks
+        encoder = nn.Sequential(
+            Normalize(),
+            *block(image_shape[0], widths[0]),
+            *_stage(widths[0], widths[0], blocks, stride=1),
+            *_stage(widths[0], widths[1], blocks, stride=2),
+            *bottleneck(widths[1], self.channels, stride=2),
+        )
+        rest = [_stage(a, b, blocks, stride=2) for a, b in pairwise(widths[2:])]
+        head = nn.Sequential(
+            *block(self.channels, widths[1]),
+            *_stage(widths[1], widths[2], blocks, stride=1),  # the bottleneck has halved the map
+            *chain.from_iterable(rest),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(widths[-1], classes),
+        )
+        return SplitModel(encoder, head)
 
 
-def _resnet(
-    image_shape: tuple[int, int, int], classes: int, *, widths: tuple[int, ...], blocks: int
-) -> SplitModel:
-    encoder = nn.Sequential(
-        Normalize(),
-        *block(image_shape[0], widths[0]),
-        *_stage(widths[0], widths[0], blocks, stride=1),
-        *_stage(widths[0], widths[1], blocks, stride=2),
-        *bottleneck(widths[1], 8, stride=2),
-    )
-    rest = [_stage(inputs, outputs, blocks, stride=2) for inputs, outputs in pairwise(widths[2:])]
-    head = nn.Sequential(
-        *block(8, widths[1]),
-        *_stage(widths[1], widths[2], blocks, stride=1),  # the bottleneck has halved the map
-        *chain.from_iterable(rest),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(widths[-1], classes),
-    )
-    return SplitModel(encoder, head)
+class ResNet18(ResNet20):
+    """ResNet-18 for small images: a 3x3 stem without pooling, stages of 64 to 512 channels.
+
+    The client runs stem and two stages and sends 8x8x8 features for 32x32 images.
+    """
+
+    widths = (64, 128, 256, 512)
+    blocks = 2
 
 
 def _stage(inputs: int, outputs: int, blocks: int, *, stride: int) -> list[nn.Module]:

@@ -1,44 +1,57 @@
 """VGG11-BN, the field's reference network, cut at one of four places."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from annotated_types import Ge, Le
 from torch import nn
 
-from smashbench.bench.experiment.models.base import Normalize, SplitModel, block, bottleneck
+from smashbench.bench.experiment.models.base import (
+    Channels,
+    Model,
+    Normalize,
+    SplitModel,
+    block,
+    bottleneck,
+)
 
 CONFIGURATION = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 """Channels of the convolutions, and 2x2 max pooling (Simonyan and Zisserman, 2015)."""
 
 
-def vgg11(image_shape: tuple[int, int, int], classes: int, *, cut: int = 4) -> SplitModel:
-    """VGG11-BN with an 8-channel bottleneck after entry ``cut`` of its configuration.
+class Vgg11(Model):
+    """VGG11-BN with a bottleneck after entry ``cut`` of its configuration.
 
-    Cut 4 is the field's reference (Xia et al., CVPR 2025): 8x8x8 features at 32x32.
+    Cut 4 with 8 channels is the field's reference (Xia et al., CVPR 2025): 8x8x8 features at 32x32.
     Deviation: the map is averaged to 1x1 before the classifier, so that images other than 32x32
     work; at 32x32 the map is 1x1 already and nothing changes.
 
     Args:
-        image_shape: (C, H, W) of an image.
-        classes: number of classes.
-        cut: entries of the configuration that the client runs, 2 to 5.
+        cut: entries of the configuration that the client runs.
+        channels: of the bottleneck.
     """
-    client, width = _layers(CONFIGURATION[:cut], image_shape[0])
-    server, _ = _layers(CONFIGURATION[cut:], width)
-    encoder = nn.Sequential(Normalize(), *client, *bottleneck(width, 8))
-    head = nn.Sequential(
-        *block(8, width),
-        *server,
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Dropout(0.5),
-        nn.Linear(512, 512),
-        nn.ReLU(),
-        nn.Dropout(0.5),
-        nn.Linear(512, 512),
-        nn.ReLU(),
-        nn.Linear(512, classes),
-    )
-    return SplitModel(encoder, head)
+
+    def __init__(self, *, cut: Annotated[int, Ge(2), Le(5)] = 4, channels: Channels = 8) -> None:
+        self.cut, self.channels = cut, channels
+
+    def build(self, image_shape: tuple[int, int, int], classes: int) -> SplitModel:
+        client, width = _layers(CONFIGURATION[: self.cut], image_shape[0])
+        server, _ = _layers(CONFIGURATION[self.cut :], width)
+        encoder = nn.Sequential(Normalize(), *client, *bottleneck(width, self.channels))
+        head = nn.Sequential(
+            *block(self.channels, width),
+            *server,
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Dropout(0.5),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+            nn.Linear(512, classes),
+        )
+        return SplitModel(encoder, head)
 
 
 def _layers(entries: Sequence[int | str], inputs: int) -> tuple[list[nn.Module], int]:
