@@ -29,7 +29,7 @@ class Stored(Dataset):
 
     name: ClassVar[str]
     """In ``DATASETS``."""
-    how: ClassVar[str] = "download it with:\n  python -m bench fetch {name} --data DIR"
+    how: ClassVar[str] = "download it with:\n  smashbench fetch {name} --data DIR"
     """How to get it."""
 
     @abstractmethod

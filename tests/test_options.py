@@ -1,13 +1,9 @@
 """Every option of the CEM family changes something; the penalty's options change the penalty."""
 
-import inspect
-
 import pytest
 import torch
 
-from smashbench.attacks import ATTACKS
 from smashbench.bench.suite.options import options_of
-from smashbench.bench.suite.source import source_of_component
 from smashbench.defenses import DEFENSES
 from tests.fitted import make, step_of
 
@@ -88,23 +84,3 @@ def test_lam_steps_are_a_table_over_the_epochs():
         seen[defense.epoch] = defense.current_scale / 3
     expected = [0.02, 0.02, 0.1, 0.1, 0.5, 0.5, 1.0, 1.0]
     assert list(seen.values()) == pytest.approx(expected)
-
-
-def test_the_source_of_an_attack_holds_what_it_imports():
-    """A decoder lives in four files; an edit of any of them is an edit of the attack."""
-    opened = {name: set(imports(name)) for name in ("decoder", "gmm", "map")}
-    assert {"network", "similarity", "base"} <= opened["decoder"]
-    assert "ridge" in opened["gmm"]
-    assert "network" in opened["map"]
-    assert len({source_of_component(ATTACKS[name]) for name in ATTACKS}) == len(ATTACKS)
-
-
-def imports(name: str) -> list[str]:
-    """The modules that ``source_of_component`` reads for an attack."""
-    read = []
-    original = inspect.getsource
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspect, "getsource", lambda m: read.append(m.__name__) or original(m))
-        source_of_component.__wrapped__(ATTACKS[name])
-    assert all(name.startswith("smashbench.attacks.") for name in read)
-    return [name.removeprefix("smashbench.attacks.") for name in read]

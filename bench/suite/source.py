@@ -1,37 +1,117 @@
-"""Which code made a record: edited code is other code."""
+"""Which code made a record: edited code is other code. Comments, docstrings and layout are not."""
 
+import ast
 import hashlib
 import inspect
-import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 
 from smashbench.attacks import ATTACKS
+from smashbench.bench.experiment import train
+from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.suite.trial import Trial
+from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
 
-OWN = ("smashbench.attacks.", "smashbench.defenses.")
+TRAINING = train.__name__
+"""The module that trains victims."""
+OWN = "smashbench."
+NEUTRAL = ("smashbench.bench.frozen", "smashbench.bench.errors")
+"""Modules of types and messages, which decide no number."""
 
 
 def source_of(trial: Trial) -> str | None:
-    """A hash of the code of the defense or attack that a trial is about; None where this checkout
-    lacks it."""
-    table: Mapping[str, type] = ATTACKS if trial.attack else DEFENSES
-    name = trial.attack.name if trial.attack else trial.victim.defense.name
-    return source_of_component(table[name]) if name in table else None
+    """A hash of the code that decides a trial's numbers: of an attack its own; of a victim that of
+    its defense, model, data set and training; and what they import from this package. None where
+    this checkout lacks one of them."""
+    tables: list[tuple[Mapping[str, type], str]]
+    if trial.attack:
+        tables = [(ATTACKS, trial.attack.name)]
+    else:
+        victim = trial.victim
+        tables = [(DEFENSES, victim.defense.name), (MODELS, victim.model.name)]
+        tables.append((DATASETS, victim.dataset.name))
+    if any(name not in table for table, name in tables):
+        return None
+    modules = {base.__module__ for table, name in tables for base in table[name].__mro__}
+    return _hash_of(frozenset(modules if trial.attack else {*modules, TRAINING}))
 
 
 @cache
-def source_of_component(component: type) -> str:
-    """A hash of the source of ``component``, of its bases, and of what they import from attacks
-    and defenses."""
-    modules = [base.__module__ for base in component.__mro__]
-    sources: dict[str, str] = {}
-    while modules:
-        name = modules.pop()
-        if name.startswith(OWN) and name not in sources:
-            sources[name] = inspect.getsource(sys.modules[name])
-            modules += re.findall(r"^from ([\w.]+) import", sources[name], flags=re.MULTILINE)
-    content = "".join(sources[name] for name in sorted(sources))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+def _hash_of(modules: frozenset[str]) -> str:
+    text = "\n".join(map(_text_of, sorted(closure(modules))))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def closure(modules: frozenset[str]) -> set[str]:
+    """The modules of this package among ``modules``, and those that define what they import."""
+    found: set[str] = set()
+    left = [name for name in modules if name.startswith(OWN)]
+    while left:
+        name = left.pop()
+        if name not in found and name not in NEUTRAL:
+            found.add(name)
+            left += _imported(name)
+    return found
+
+
+@cache
+def _tree_of(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(import_module(module)))
+
+
+def _imported(module: str) -> Iterator[str]:
+    for node in ast.walk(_tree_of(module)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN):
+            for alias in node.names:
+                yield _home(str(node.module), alias.name)
+
+
+def _home(module: str, name: str) -> str:
+    """The module that defines what ``from module import name`` gives."""
+    holder = import_module(module)
+    if hasattr(holder, "__path__") and find_spec(f"{module}.{name}"):
+        return f"{module}.{name}"
+    home = getattr(getattr(holder, name), "__module__", None)
+    return home if isinstance(home, str) and home.startswith(OWN) else module
+
+
+@cache
+def _text_of(module: str) -> str:
+    return syntax(_tree_of(module))
+
+
+def syntax(tree: ast.AST) -> str:
+    """The syntax tree as text, the same in every Python: without places, docstrings and fields
+    that are empty.
+
+    >>> syntax(ast.parse("x = 1  # one")) == syntax(ast.parse("'''A number.'''\\nx = (1)"))
+    True
+    """
+    fields = []
+    for name, value in ast.iter_fields(tree):
+        if name == "body" and isinstance(value, list):
+            value = [each for each in value if not _is_text(each)]
+        if value in (None, [], ()) and not isinstance(tree, ast.Constant):
+            continue
+        fields.append(f"{name}={_shown(value)}")
+    return f"{type(tree).__name__}({','.join(fields)})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, ast.AST):
+        return syntax(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_shown, value))}]"
+    return repr(value)
+
+
+def _is_text(node: object) -> bool:
+    """Whether a statement is a text alone: a docstring, of whatever it stands behind."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,0 +1,137 @@
+"""Which edits make a record outdated, and which do not."""
+
+import ast
+import hashlib
+import inspect
+
+import pytest
+
+from smashbench.attacks import ATTACKS
+from smashbench.bench.suite import source
+from smashbench.bench.suite import toml as suite
+from smashbench.bench.suite.config import Component
+from smashbench.bench.suite.source import closure, source_of, syntax
+from smashbench.bench.suite.trial import Trial
+from smashbench.defenses import DEFENSES
+from tests.forge import attack_trial, victim_trial
+
+CODE = '''
+"""A module."""
+from a import b
+
+
+def f(x: int, *, y=2.5) -> list[str]:
+    """Says what."""
+    if x and not y:
+        return [f"{z:.3f} {y!r}" for z in range(x) if z > 1]
+    k = lambda *a, **kw: (a, kw, None, ...)
+    return {**b, "k": k}
+
+
+class A(b, metaclass=type):
+    n: int = 1
+    """Of things."""
+'''
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """What was read of a module is not kept from one test to the next."""
+    for function in (source._hash_of, source._tree_of, source._text_of):
+        function.cache_clear()
+
+
+def test_comments_docstrings_and_layout_do_not_count_and_anything_else_does():
+    plain = syntax(ast.parse(CODE))
+    other = CODE.replace("Says what", "Says more").replace(
+        "    n: int = 1", "    n: int = (1)  # !"
+    )
+    assert syntax(ast.parse(other.replace("Of things.", "Of others."))) == plain
+    for old, new in (("y=2.5", "y=2"), ("z > 1", "z >= 1"), ("None", "True"), ('"k"', '"l"')):
+        assert syntax(ast.parse(CODE.replace(old, new))) != plain
+
+
+def test_the_text_is_the_same_in_every_python():
+    """By 3.11; releases since then add fields to nodes, which are empty here."""
+    digest = hashlib.sha256(syntax(ast.parse(CODE)).encode()).hexdigest()
+    assert digest == "1d3d5e825fc51e57eec8cf6ca85cc9458dcd8158c8f4e92bf0e7d1b2839aafb4"
+
+
+def hashed(trial: Trial, edited: str = "", old: str = "", new: str = "") -> str | None:
+    """The source of a trial where one module reads otherwise."""
+    original = inspect.getsource
+
+    def read(module) -> str:
+        text = original(module)
+        if module.__name__ != f"smashbench.{edited}":
+            return text
+        assert old in text
+        return text.replace(old, new, 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "getsource", read)
+        for function in (source._hash_of, source._tree_of, source._text_of):
+            function.cache_clear()
+        return source_of(trial)
+
+
+EDITS = [
+    ("defenses.kmeans_cem", "clusters: Annotated[int, Ge(1)] = 5", "clusters: int = 5", True),
+    ("bench.experiment.models.small", "16, pool=True", "24, pool=True", True),
+    ("bench.experiment.models.base", "* 4", "* 5", True),
+    ("bench.experiment.models.vgg11", "0.5", "0.4", False),
+    ("datasets.photos", "REGION, PATCH = 384, 64, 32", "REGION, PATCH = 384, 64, 33", True),
+    ("bench.experiment.augment", "< 0.5", "< 0.6", True),
+    ("bench.experiment.train", "0.9", "0.8", True),
+    ("bench.experiment.train", '"""Training a victim."""', '"""Trains."""  # a victim', False),
+    ("attacks.decoder", "0.99", "0.98", False),
+    ("bench.frozen", "LONGEST = 200", "LONGEST = 100", False),
+    ("bench.report.flags", "0.5", "0.6", False),
+]
+
+
+@pytest.mark.parametrize(("module", "old", "new", "counts"), EDITS)
+def test_what_trained_a_victim_counts(module, old, new, counts):
+    trial = victim_trial("kmeans_cem")
+    plain = hashed(trial)
+    assert (hashed(trial, module, old, new) != plain) == counts
+
+
+def test_what_an_attack_imports_counts():
+    victim = victim_trial()
+    decoder, ridge = attack_trial(victim, "decoder"), attack_trial(victim, "ridge")
+    for module, old, new in (
+        ("attacks.network", "size: int = 5", "size: int = 7"),
+        ("attacks.similarity", "0.03", "0.04"),
+    ):
+        assert hashed(decoder, module, old, new) != hashed(decoder)
+        assert hashed(ridge, module, old, new) == hashed(ridge)
+    assert hashed(decoder, "datasets.photos", "384", "320") == hashed(decoder)
+
+
+def test_no_table_of_components_is_part_of_a_source():
+    """Else every new defense would make all records outdated."""
+    modules = {base.__module__ for base in DEFENSES["gated_pooling"].__mro__}
+    found = closure(frozenset({*modules, source.TRAINING}))
+    assert {"smashbench.defenses.cem", "smashbench.defenses.groups"} <= found
+    assert {"smashbench.bench.experiment.augment", "smashbench.datasets.base"} <= found
+    assert not found & {
+        f"smashbench.{name}"
+        for name in ("defenses", "attacks", "datasets", "bench.experiment.models")
+    }
+    assert "smashbench.defenses.kmeans_cem" not in found
+
+
+def test_every_component_has_a_source_of_its_own():
+    victim = victim_trial()
+    assert len({source_of(attack_trial(victim, name)) for name in ATTACKS}) == len(ATTACKS)
+    assert len({source_of(victim_trial(name)) for name in DEFENSES}) == len(DEFENSES)
+
+
+def test_what_this_checkout_lacks_has_none():
+    victim = victim_trial()
+    assert source_of(attack_trial(victim, "mine")) is None
+    assert source_of(victim_trial("mine")) is None
+    other = victim.victim.model_copy(update={"model": Component(name="mine", options={})})
+    assert source_of(Trial(victim.key, other)) is None
+    assert all(map(source_of, suite.load("smoke").trials))
