@@ -9,8 +9,6 @@ from pathlib import Path
 from smashbench.bench import commands as do
 from smashbench.bench.errors import BenchError
 
-ENGINES = ("local", "slurm", "ray")
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0, 1 when trials failed or rows moved, 2 for
@@ -89,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
             help="override a value of the suite, e.g. training.epochs=5 or seeds=[0]",
         )
     for command in (run, rerun):
-        command.add_argument("--engine", choices=ENGINES, default="local", help="default: local")
+        command.add_argument(
+            "--engine", default="local", metavar="NAME", help="local, slurm or ray; default: local"
+        )
         command.add_argument(
             "--workers", type=int, metavar="N", help="most trials at once; default: the cores"
         )

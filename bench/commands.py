@@ -56,8 +56,10 @@ SELECTION = ("only", "failed", "limit")
 
 
 def _options(choice: Namespace, folder: Path) -> "RunOptions":
-    from smashbench.bench.run.engines import RunOptions
+    from smashbench.bench.run.engines import ENGINES, RunOptions
 
+    if choice.engine not in ENGINES:
+        raise BenchError(f"--engine: {unknown('engine', choice.engine, ENGINES)}")
     resources = {}
     for text in choice.resources:
         name, sign, value = text.partition("=")

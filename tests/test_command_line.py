@@ -36,6 +36,7 @@ def test_damaged_scores_are_refused(copy, refused):
         (["run", "smoke", "--only", "attack"], ["field=value", "--only defense=noise"]),
         (["run", "smoke", "--only", "colour=red"], ["unknown field 'colour'"]),
         (["run", "smoke", "--limit", "0"], ["--limit 0"]),
+        (["run", "smoke", "--engine", "slum"], ["unknown engine 'slum'; did you mean 'slurm'"]),
         (["report", "/nowhere"], ["no results folder"]),
         (["status", "/nowhere"], ["no results folder"]),
         (["rerun", "/nowhere", "--failed"], ["no results folder"]),

@@ -48,13 +48,16 @@ def test_components_import_only_their_own_package(package):
 
 def test_imports_have_no_effects_and_no_cycles():
     """Each package imports alone, prints nothing, starts no threads and touches no seeds."""
+    started = []
     for package in PACKAGES:
         code = f"import torch; s = torch.get_rng_state(); import smashbench.{package}; "
         code += "assert torch.equal(s, torch.get_rng_state())"
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        command = [sys.executable, "-c", code]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, cwd=ROOT, text=True, **pipes))
+    for process in started:
+        assert process.communicate(timeout=120) == ("", "")
+        assert process.returncode == 0
 
 
 @pytest.mark.parametrize(

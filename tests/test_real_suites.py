@@ -30,6 +30,7 @@ def test_a_suite_runs_on_images_of_its_size(name, model, shape, sets, here, tmp_
     assert (tmp_path / "gallery.png").exists()
 
 
+@pytest.mark.slow
 def test_images_that_change_between_a_victim_and_its_attacks_are_refused(sets, here, tmp_path):
     """The split would be dealt anew, and what the victim was trained on might be the attacker's."""
     images = shutil.copytree(sets / "images", tmp_path / "data" / "images")

@@ -68,6 +68,7 @@ def test_a_run_that_is_killed_many_times(run, tmp_path):
     assert (tmp_path / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the worker in /proc")
 def test_a_killed_worker_costs_its_trial_alone(copy, here):
     one = ("--set", "defenses={none={}}", "--set", ENDLESS, "--workers", 1)
