@@ -13,8 +13,8 @@ from smashbench.bench.report.board import Board
 from smashbench.bench.report.style import RC
 from smashbench.bench.store.files import write_whole
 
-READABLE = 200
-"""Most rows of which a figure can show every one."""
+READABLE = 64
+"""Most rows of which a figure can show every one, in every attack or over every epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)

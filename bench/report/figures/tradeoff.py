@@ -12,11 +12,13 @@ from matplotlib.lines import Line2D
 
 from smashbench.bench.experiment.metrics import ACCURACY, Metric
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.figures.base import Figure, readable
+from smashbench.bench.report.figures.base import Figure
 from smashbench.bench.report.published import points
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.style import COLUMN, SOFT, Mark, marks
 
+LABELLED = 200
+"""Most points that have their strength beside them."""
 FLOORS = {
     "mean_image": "mean image",
     "class_mean": "class mean",
@@ -47,7 +49,7 @@ def _draw(metric: Metric, board: Board) -> Canvas:
     _intervals(axes, board, metric, styles)
     for name, mark in styles.items():
         rows = [row for row in board.complete if row.defense == name]
-        _curve(axes, mark, rows, metric, readable(board))
+        _curve(axes, mark, rows, metric, len(board.complete) <= LABELLED)
     _floor_lines(axes, board, metric)
     for row, value in points(board.suite, metric.name):  # published ones: hollow rings, named
         axes.plot(row.accuracy, value, "o", color=SOFT, markerfacecolor="none", markersize=7)
