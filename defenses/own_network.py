@@ -16,7 +16,8 @@ class OwnNetwork:
     It is no ``nn.Module``: its parameters are neither in the victim's optimiser nor in its
     checkpoint, and no attack reaches them. It has a random stream of its own, so that the victim
     draws the same numbers with it and without. ``train_step`` takes one step of Adam; to use the
-    network in a penalty, call it: gradients reach what it is given and leave none in it.
+    network in a penalty, call it after that step: gradients reach what it is given and leave none
+    in it.
 
     Args:
         build: makes the network, in the stream of its own.

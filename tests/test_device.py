@@ -121,7 +121,8 @@ def _options(name: str) -> dict:
 
 
 def _suite(folder):
-    lines = ['description = "d"', 'model = "small"', "seeds = [0]", "[dataset]", 'use = "photos"']
+    lines = ['description = "d"', "seeds = [0]", "[model]", 'use = "small"']
+    lines += ["[dataset]", 'use = "photos"']
     lines += ["train = 100", "val = 30", "aux = 100", "test = 30"]
     lines += ["[training]", "epochs = 2", "batch_size = 32", "rotation = 5"]
     for name in DEFENSES:
