@@ -342,7 +342,7 @@ def test_forged_samples_are_one_clear_error(folder, case):
     replace_arrays(folder, trial, "samples", save(arrays))
     board = read(folder)
     with pytest.raises(DamagedError) as caught:
-        board.images(Store(folder).attack(trial.key), "samples")
+        board.images(Store(folder).attack(trial.key))
     named(caught.value, folder, f"samples/{trial.key}.safetensors")
 
 

@@ -83,10 +83,8 @@ def attack_victim(
         },
         groups=None if split.aux.groups is None else split.aux.groups.clone(),
         others_count=len(split.val.x),
-        white_box=WhiteBox(
-            deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise
-        ),
-        untrained=_untrained(victim.encoder),
+        white_box=_white_box(victim) if "client" in attack.needs else None,
+        untrained=_untrained(victim.encoder) if "architecture" in attack.needs else None,
     )
     torch.manual_seed(seed_for("attack", label, *seeds))
     guess, fitting, rebuilding = behind_wall(attack, grant(attack.needs, everything), release)
@@ -117,6 +115,10 @@ def attack_victim(
         ),
     )
     return Attacked(results, scores, _samples(split, guess, scores["mse"]), fitting, rebuilding)
+
+
+def _white_box(victim: Victim) -> WhiteBox:
+    return WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise)
 
 
 def _untrained(encoder: nn.Module) -> nn.Module:

@@ -11,7 +11,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import DiagnosticFacts, Floors, ThreatModel
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.store.files import DamagedError
-from smashbench.bench.store.record import AttackRecord, FinishedRecord, VictimRecord
+from smashbench.bench.store.record import Arrays, AttackRecord, FinishedRecord, VictimRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
 
@@ -173,8 +173,8 @@ class Board:
         """The diagnostics that some row declares."""
         return {name: facts for row in self.rows for name, facts in row.diagnostics.items()}
 
-    def images(self, record: FinishedRecord, name: str) -> np.ndarray:
-        """Sample images (n, C, H, W), uint8, of a record.
+    def images(self, record: FinishedRecord) -> Arrays:
+        """Sample images (n, C, H, W), uint8, of a record, by name.
 
         Raises:
             DamagedError: they are not as many, or not of the shape, that others have.
@@ -184,7 +184,7 @@ class Board:
         if (shape := found["samples"].shape) != self._sampled:
             path = self.store.arrays_path(record.key, "samples")
             raise DamagedError(path, f"has images of shape {shape}, others {self._sampled}")
-        return found[name]
+        return found
 
     @cached_property
     def _sampled(self) -> tuple[int, ...]:

@@ -32,16 +32,16 @@ def _draw(board: Board) -> Canvas:
     rows = _chosen(board)
     first = next(iter(rows.values())).record
     assert first
-    originals = board.images(first, "samples")
+    originals = board.images(first)["samples"]
     blank = np.full((2, *originals.shape[1:]), 255, np.uint8)
     lines = [("original", [originals, blank, blank])]
     for row in rows.values():
-        record = row.attacks[row.worst_attack()].record
-        own, rebuilt = (board.images(record, name) for name in ("users_original", "users"))
-        pairs = [np.stack(pair) for pair in zip(own, rebuilt, strict=True)]
+        images = board.images(row.attacks[row.worst_attack()].record)
+        users = zip(images["users_original"], images["users"], strict=True)
+        pairs = [np.stack(pair) for pair in users]
         accuracy = number(row.accuracy.mean if row.accuracy else None, ACCURACY.digits)
         label = f"{row.label}  ({accuracy}, {row.worst_attack()})"
-        lines.append((label, [board.images(record, "samples"), *pairs]))
+        lines.append((label, [images["samples"], *pairs]))
     return picture(["at fixed quantiles of difficulty", "5 % worst off", "median"], lines)
 
 

@@ -27,12 +27,12 @@ def _draw(board: Board) -> Canvas:
     worst = Counter(row.worst_attack(metric) for metric in ("mse", "ssim") for row in rows)
     attacks = [name for name, _ in worst.most_common(3)]
     assert rows[0].record
-    originals = board.images(rows[0].record, "samples")
+    originals = board.images(rows[0].record)["samples"]
     blank = np.full_like(originals, 255)
     lines = [("original", [originals] * len(attacks))]
     for row in rows:
         blocks = [
-            board.images(row.attacks[name].record, "samples") if name in row.attacks else blank
+            board.images(row.attacks[name].record)["samples"] if name in row.attacks else blank
             for name in attacks
         ]
         lines.append((row.label, blocks))
