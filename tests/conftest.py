@@ -11,6 +11,7 @@ from smashbench.bench.command import main
 from smashbench.datasets import Split
 from smashbench.datasets.photos import Photos
 from tests.commands import bench
+from tests.forged import write_sound
 from tests.sets import write_all
 
 torch.set_num_threads(1)
@@ -98,3 +99,17 @@ def run(tmp_path_factory) -> Path:
 @pytest.fixture
 def copy(run, tmp_path) -> Path:
     return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory) -> Path:
+    """A small folder of records made by hand. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("forged") / "sound"
+    write_sound(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(sound, tmp_path) -> Path:
+    """A copy of it to forge."""
+    return Path(shutil.copytree(sound, tmp_path / "forged"))

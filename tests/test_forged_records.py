@@ -6,29 +6,23 @@ Every forgery carries a right seal, so that only its meaning is wrong.
 
 import contextlib
 import json
-import random
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.rows import read
-from smashbench.bench.run.attempt import failure
 from smashbench.bench.run.status import status
 from smashbench.bench.store.files import DamagedError
-from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store, _sealed
-from smashbench.bench.suite.trial import Suite, Trial
-from tests.forge import IMAGES, attack_trial, keep_attack, keep_victim, victim_trial
+from smashbench.bench.suite.trial import Suite
+from tests.forge import attack_trial, keep_attack, keep_victim, victim_trial
+from tests.forged import named, survives, trials
 
 HOLE = "put the raw text here"
 RAW = {
@@ -82,34 +76,6 @@ EVERY = 25
 """One forgery of so many that the store refuses also goes through a report and ``status``."""
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory) -> Path:
-    """A small folder that nothing is wrong with: two defenses, two attacks, one of which failed
-    once."""
-    folder = tmp_path_factory.mktemp("forged") / "sound"
-    store = Store(folder)
-    victims = [victim_trial("none", None), victim_trial("kmeans_cem", 0.5)]
-    attacks = [attack_trial(victim, name) for victim in victims for name in ("mean", "gmm")]
-    save_suite(Suite("forged", "Made by hand.", tuple(victims), tuple(attacks), "run"), folder)
-    for victim in victims:
-        keep_victim(store, victim, checkpoint_sha256=store.write_weights(victim.key, b"weights"))
-    for attack in attacks[:-1]:
-        sha256 = store.victim(str(attack.parent)).checkpoint_sha256
-        keep_attack(store, attack, victim_sha256=sha256)
-    store.write(failure(attacks[-1], "a long story\nno memory"))
-    return folder
-
-
-@pytest.fixture
-def folder(sound, tmp_path) -> Path:
-    return Path(shutil.copytree(sound, tmp_path / "forged"))
-
-
-def trials(folder: Path) -> dict[str, Trial]:
-    suite = read_suite(folder)
-    return {"victim": suite.victims[0], "attack": suite.attacks[0], "failed": suite.attacks[-1]}
-
-
 def places(value: Any, at: tuple = ()) -> Iterator[tuple]:
     """The way to every value below."""
     inner = value.items() if isinstance(value, dict) else ()
@@ -155,22 +121,6 @@ def unsealed(content: bytes) -> str:
     record = json.loads(content)
     del record["sha256"]
     return json.dumps(record, indent=1)
-
-
-def named(error: BenchError, folder: Path, *names: str) -> None:
-    assert str(folder) in str(error)
-    for name in names:
-        assert name in str(error)
-
-
-def survives(folder: Path, name: str) -> None:
-    """A report and ``status`` work, or name the folder and the file."""
-    try:
-        read(folder)
-    except BenchError as error:
-        named(error, folder, name)
-    text = status(read_suite(folder), folder)
-    assert "damaged" not in text or name in text
 
 
 def accepted(folder: Path, key: str, thorough: bool = False) -> dict[str, set[str]]:
@@ -249,130 +199,6 @@ def test_a_suite_that_names_a_trial_twice_is_refused(folder):
         path.write_text(json.dumps(content | {name: 2 * content[name]}))
         with pytest.raises(BenchError, match=r"suite.json is altered \(it has a trial twice\)"):
             read_suite(folder)
-
-
-FULL = np.full(IMAGES, 0.5, np.float32)
-SCORES = {
-    "no array": {},
-    "another name": {"other": FULL},
-    "another type": FULL.astype(np.float64),
-    "whole numbers": np.ones(IMAGES, np.int32),
-    "another shape": FULL[:, None],
-    "one number": np.array(0.5, np.float32),
-    "no image": FULL[:0],
-    "fewer images": FULL[:-1],
-    "more images": np.concatenate([FULL, FULL]),
-    "not a number": np.full(IMAGES, np.nan, np.float32),
-    "infinite": np.full(IMAGES, np.inf, np.float32),
-    "negative": np.full(IMAGES, -0.5, np.float32),
-    "an array of another length beside it": {"forged": FULL[:-1]},
-    "an array of another type beside it": {"forged": FULL.astype(np.float64)},
-}
-
-
-def replace_arrays(folder: Path, trial: Trial, name: str, content: bytes) -> None:
-    """Other arrays, under a record that says so."""
-    store = Store(folder)
-    record = store.finished(trial.key)
-    hashes = record.arrays | store.write_arrays(trial.key, {name: content})
-    store.write(record.model_copy(update={"arrays": hashes}))
-
-
-@pytest.mark.parametrize("case", SCORES)
-@pytest.mark.parametrize("kind", ["victim", "attack"])
-def test_forged_scores_are_one_clear_error(folder, kind, case):
-    trial, forged = trials(folder)[kind], SCORES[case]
-    own = "mse" if trial.attack else "correct"
-    arrays = {own: FULL} | forged if isinstance(forged, dict) else {own: forged}
-    if case in ("no array", "another name"):
-        arrays = forged
-    replace_arrays(folder, trial, "scores", save(arrays))
-    with pytest.raises(DamagedError) as caught:
-        read(folder)
-    other = caught.value.path.stem  # of two that differ, either
-    assert other == trial.key or case in ("fewer images", "more images")
-    named(caught.value, folder, f"scores/{other}.safetensors")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "value"), [("victim", "correct", 1.5), ("attack", "ssim", 1.5)]
-)
-def test_scores_beyond_their_bounds_are_one_clear_error(folder, kind, name, value):
-    trial = trials(folder)[kind]
-    arrays = {"mse": FULL, name: np.full(IMAGES, value, np.float32)}
-    replace_arrays(folder, trial, "scores", save(arrays if trial.attack else {name: arrays[name]}))
-    with pytest.raises(DamagedError, match=rf"{trial.key}.*outside \[-?[01], 1\]"):
-        read(folder)
-
-
-def test_scores_of_a_metric_that_this_checkout_lacks_are_left_alone(folder):
-    before = read(folder)
-    trial = trials(folder)["attack"]
-    assert "lpips" not in METRICS
-    arrays = {"mse": FULL, "ssim": FULL, "lpips": 7 * FULL}
-    replace_arrays(folder, trial, "scores", save(arrays))
-    assert read(folder).rows[0].attacks.keys() == before.rows[0].attacks.keys()
-
-
-PICTURES = np.zeros((2, 3, 4, 4), np.uint8)
-SAMPLES = {
-    "no array": {},
-    "no samples": {"users": PICTURES, "users_original": PICTURES},
-    "no users": {"samples": PICTURES},
-    "another type": {"samples": PICTURES.astype(np.float32)},
-    "another shape": {"samples": PICTURES[0]},
-    "two colours": {"samples": PICTURES[:, :2]},
-    "no image": {"samples": PICTURES[:0]},
-    "no pixels": {"samples": PICTURES[..., :0]},
-    "one user": {"users": PICTURES[:1]},
-    "users of another size": {"users": PICTURES[..., :2]},
-    "more samples than others": {"samples": np.concatenate([PICTURES, PICTURES])},
-    "larger samples than others": dict.fromkeys(
-        ("samples", "users", "users_original"), PICTURES.repeat(2, 3)
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SAMPLES)
-def test_forged_samples_are_one_clear_error(folder, case):
-    trial = trials(folder)["attack"]
-    arrays = dict.fromkeys(("samples", "users", "users_original"), PICTURES) | SAMPLES[case]
-    if case.startswith("no ") and case not in ("no image", "no pixels"):
-        arrays = SAMPLES[case]
-    replace_arrays(folder, trial, "samples", save(arrays))
-    board = read(folder)
-    with pytest.raises(DamagedError) as caught:
-        board.images(Store(folder).attack(trial.key))
-    named(caught.value, folder, f"samples/{trial.key}.safetensors")
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("packed", [False, True])
-def test_random_bytes_anywhere_are_one_clear_error(folder, seed, packed):
-    """A file that is cut short, overwritten in places, or something else altogether."""
-    if packed:
-        pack(folder)
-    chance = random.Random(seed)
-    folders = [folder] if packed else [folder / "records", folder / "scores", folder]
-    for place in folders:
-        path = chance.choice(sorted(path for path in place.iterdir() if path.is_file()))
-        content = bytearray(path.read_bytes())
-        changed = bytes(content[: chance.randrange(len(content))])
-        if seed % 3 == 1:
-            for _ in range(5):
-                content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-            changed = bytes(content)
-        elif seed % 3 == 2:
-            changed = chance.randbytes(chance.randrange(200))
-        before = path.read_bytes()
-        path.write_bytes(changed)
-        try:
-            assert path.name in status(read_suite(folder), folder) or path.name == "suite.json"
-        except BenchError as error:
-            named(error, folder, "suite.json")
-        with contextlib.suppress(BenchError):
-            read(folder)
-        path.write_bytes(before)
 
 
 def test_a_folder_of_another_checkout_is_surveyed_but_not_run(tmp_path, here, refused):
