@@ -53,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     rerun.set_defaults(command=do.rerun)
     rerun.add_argument("folder", type=Path, metavar="DIR")
     rerun.add_argument("--failed", action="store_true", help="only the trials that failed")
+    rescore = commands.add_parser("rescore", help="measure again with changed or added metrics")
+    rescore.set_defaults(command=do.rescore)
+    rescore.add_argument("folder", type=Path, metavar="DIR")
     trial = commands.add_parser("trial", help="run single trials, for a scheduler of your own")
     trial.set_defaults(command=do.trial)
     trial.add_argument("keys", nargs="+", metavar="KEY", help="as `run --dry-run` lists them")
@@ -68,12 +71,18 @@ def _parser() -> argparse.ArgumentParser:
     pack = commands.add_parser("pack", help="records and scores into one file: to share, for speed")
     pack.set_defaults(command=do.pack)
     pack.add_argument("folder", type=Path, metavar="DIR")
+    pack.add_argument(
+        "--reconstructions", action="store_true", help="pack these, too: large, for new metrics"
+    )
     compare = commands.add_parser("compare", help="rows that moved beyond their intervals")
     compare.set_defaults(command=do.compare)
     compare.add_argument("before", type=Path, metavar="DIR_A")
     compare.add_argument("after", type=Path, metavar="DIR_B")
     listing = commands.add_parser("list", help="defenses, attacks, datasets, models and suites")
     listing.set_defaults(command=do.list_all)
+    check = commands.add_parser("check", help="test the components of plug-ins, and explain")
+    check.set_defaults(command=do.check)
+    check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="e.g. my_defense.py")
     fetch = commands.add_parser("fetch", help="download a data set")
     fetch.set_defaults(command=do.fetch)
     fetch.add_argument("dataset")
@@ -88,6 +97,23 @@ def _parser() -> argparse.ArgumentParser:
         )
     for command in (run, rerun):
         command.add_argument(
+            "--keep-outdated",
+            action="store_true",
+            help="keep records that were made by code that has changed since; the report says so",
+        )
+    rescore.set_defaults(keep_outdated=True)  # it makes nothing anew
+    for command in (run, rerun, rescore, trial, status, report, compare, listing, fetch):
+        command.add_argument(
+            "--plugin",
+            type=Path,
+            action="append",
+            default=[],
+            metavar="FILE",
+            dest="plugins",
+            help="a Python file with components of one's own; docs/extending.md",
+        )
+    for command in (run, rerun, rescore):
+        command.add_argument(
             "--engine", default="local", metavar="NAME", help="local, slurm or ray; default: local"
         )
         command.add_argument(
@@ -101,11 +127,11 @@ def _parser() -> argparse.ArgumentParser:
             dest="resources",
             help="what a trial needs: sbatch options for slurm, num_cpus, num_gpus, memory for ray",
         )
-    for command in (run, rerun, trial):
+    for command in (run, rerun, rescore, trial):
         command.add_argument(
             "--time-limit", type=float, default=240, metavar="MINUTES", help="of a trial; 240"
         )
-    for command in (run, rerun, trial, fetch):
+    for command in (run, rerun, rescore, trial, check, fetch):
         command.add_argument(
             "--data", type=Path, metavar="DIR", help="data folder; default: SMASHBENCH_DATA"
         )

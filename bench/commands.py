@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.plugged import plug
 
 if TYPE_CHECKING:
     from smashbench.bench.experiment.models import Model
@@ -19,22 +20,44 @@ def run(choice: Namespace) -> int:
     from smashbench.bench.run.status import listing
     from smashbench.bench.suite import toml
 
-    suite = toml.load(choice.suite, choice.settings)
+    plug(choice.plugins)
+    suite = toml.load(choice.suite, choice.settings, choice.plugins)
     options = _options(choice, choice.out or Path("results") / suite.name)
     if choice.limit is not None and choice.limit < 1:
         raise BenchError(f"--limit {choice.limit}: should be at least 1")
     if choice.dry_run:
-        print(listing(suite, options.folder, only=choice.only, limit=choice.limit))
+        keep = choice.keep_outdated
+        print(listing(suite, options.folder, keep=keep, only=choice.only, limit=choice.limit))
         return 0
     return _executed(suite, options, choice)
 
 
 def rerun(choice: Namespace) -> int:
     """Continues the suite of a folder."""
-    from smashbench.bench.store.saved_suite import read_suite
-
-    suite = read_suite(choice.folder, current=True)
+    suite = _saved(choice, choice.folder)
     return _executed(suite, _options(choice, choice.folder), choice)
+
+
+def rescore(choice: Namespace) -> int:
+    """Measures what is finished again."""
+    from smashbench.bench.report.write import write_report
+    from smashbench.bench.run.execute import rescore
+
+    options = _options(choice, choice.folder)
+    print(rescore(_saved(choice, choice.folder), options))
+    write_report([options.folder], options.folder)
+    return 0
+
+
+def _saved(choice: Namespace, folder: Path) -> "Suite":
+    """The suite of a folder, to be run."""
+    from smashbench.bench.store.saved_suite import check_current, read_suite
+    from smashbench.bench.suite.plugins import renewed
+
+    plug(choice.plugins)
+    suite = renewed(read_suite(folder), folder)
+    check_current(suite, folder)
+    return suite
 
 
 def _executed(suite: "Suite", options: "RunOptions", choice: Namespace) -> int:
@@ -74,6 +97,7 @@ def _options(choice: Namespace, folder: Path) -> "RunOptions":
         engine=choice.engine,
         workers=choice.workers,
         minutes=_minutes(choice),
+        keep_outdated=choice.keep_outdated,
         resources=resources,
     )
 
@@ -98,7 +122,8 @@ def trial(choice: Namespace) -> int:
 
     folder: Path = choice.out.resolve()
     if choice.suite:
-        chosen = toml.load(choice.suite, choice.settings)
+        plug(choice.plugins)
+        chosen = toml.load(choice.suite, choice.settings, choice.plugins)
         check_keys(chosen, choice.keys)
         if (folder / "suite.json").exists():
             if {t.key for t in read_suite(folder).trials} != {t.key for t in chosen.trials}:
@@ -110,7 +135,7 @@ def trial(choice: Namespace) -> int:
     elif choice.settings:
         raise BenchError("--set needs --suite: without it, the folder's suite is meant as it is")
     else:
-        chosen = read_suite(folder, current=True)
+        chosen = _saved(choice, folder)
     failures = run_single(chosen, choice.keys, folder, _data(choice), _minutes(choice))
     return 1 if failures else 0
 
@@ -120,6 +145,7 @@ def status(choice: Namespace) -> int:
     from smashbench.bench.run.status import status
     from smashbench.bench.store.saved_suite import read_suite
 
+    plug(choice.plugins)
     print(status(read_suite(choice.folder), choice.folder))
     return 0
 
@@ -128,6 +154,7 @@ def report(choice: Namespace) -> int:
     """Writes tables, figures and the page."""
     from smashbench.bench.report.write import write_report
 
+    plug(choice.plugins)
     if len(choice.folders) > 1 and choice.out is None:
         raise BenchError("a report of several folders needs --out DIR, a folder of its own")
     write_report(choice.folders, choice.out or choice.folders[0])
@@ -139,7 +166,8 @@ def pack(choice: Namespace) -> int:
     from smashbench.bench.store.pack import pack
     from smashbench.bench.store.store import Store
 
-    print(f"{pack(choice.folder)} trials are in {choice.folder / Store.PACK}")
+    packed = pack(choice.folder, reconstructions=choice.reconstructions)
+    print(f"{packed} trials are in {choice.folder / Store.PACK}")
     return 0
 
 
@@ -149,6 +177,7 @@ def compare(choice: Namespace) -> int:
     from smashbench.bench.report.rows import read
     from smashbench.bench.store.merge import merge
 
+    plug(choice.plugins)
     merge([choice.before, choice.after])  # or why they cannot be compared
     lines, moved = compare(read(choice.before), read(choice.after))
     print("\n".join(lines))
@@ -164,6 +193,7 @@ def list_all(choice: Namespace) -> int:
     from smashbench.datasets import DATASETS
     from smashbench.defenses import DEFENSES
 
+    plug(choice.plugins)
     tables: Mapping[str, Mapping[str, object]] = {
         "defenses": DEFENSES,
         "attacks": ATTACKS,
@@ -199,10 +229,36 @@ def _described(model: "Model") -> str:
     return f"sends {sent} = {prod(shape)} numbers; {held}"
 
 
+def check(choice: Namespace) -> int:
+    """Tests the components of plug-ins."""
+    from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
+    from smashbench.bench.suite.plugins import KINDS
+
+    broken = kept = 0
+    for loaded in plug(choice.files):
+        for title, names in loaded.tables.items():
+            table = KINDS[title].table()
+            for name in names:
+                print(f"{loaded.plugin.name}: {KINDS[title].word} {name}")
+                if title not in CONTRACTS:
+                    print("  is of the right type; it has no contract beyond that")
+                    continue
+                subject = Subject(name, table[name], _data(choice))
+                for promise in CONTRACTS[title]:
+                    why = failure_of(promise, subject)
+                    print(f"  {'ok    ' if why is None else 'FAILED'}  {promise.title}")
+                    if why is not None:
+                        print(f"          {why}")
+                    broken, kept = broken + (why is not None), kept + (why is None)
+    print(f"{kept} promises kept, {broken} broken")
+    return 1 if broken else 0
+
+
 def fetch(choice: Namespace) -> int:
     """Downloads a data set."""
     from smashbench.datasets import DATASETS, DatasetError
 
+    plug(choice.plugins)
     if choice.dataset not in DATASETS:
         raise BenchError(unknown("dataset", choice.dataset, DATASETS))
     dataset = DATASETS[choice.dataset]()

@@ -12,6 +12,7 @@ from smashbench.datasets import Split
 from smashbench.datasets.photos import Photos
 from tests.commands import bench
 from tests.forged import write_sound
+from tests.plugged import unplugged
 from tests.sets import write_all
 
 torch.set_num_threads(1)
@@ -68,6 +69,13 @@ def here(capsys, monkeypatch):
         return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """For tests that load plug-ins."""
+    with unplugged():
+        yield
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import numpy as np
 from safetensors.numpy import save
 
 from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics.score import summary_of
 from smashbench.bench.experiment.results import (
     AttackSeconds,
     DefenseFacts,
     DiagnosticFacts,
-    Summary,
     ThreatModel,
     VictimMetrics,
     VictimSeconds,
@@ -27,7 +27,7 @@ from smashbench.bench.suite.config import (
     VictimConfig,
     key_of,
 )
-from smashbench.bench.suite.source import source_of
+from smashbench.bench.suite.source import scoring_of, source_of
 from smashbench.bench.suite.trial import Trial
 
 FLOORS = {"mean_image": {"mse": 0.1, "ssim": 0.1}, "class_mean": {"mse": 0.08, "ssim": 0.2}}
@@ -73,7 +73,7 @@ def victim_record(trial: Trial, accuracy: float = 0.9, **changes) -> VictimRecor
         "config": trial.config,
         "source": source_of(trial) or HASH,
         "data_hash": HASH,
-        "metric_version": 1,
+        "scoring": scoring_of(trial),
         "machine": {"device": "cpu", "torch": "2"},
         "arrays": {},
         "facts": facts,
@@ -98,7 +98,7 @@ def attack_record(trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes)
     name = trial.attack.name
     values = {"mse": np.array([mse]), "ssim": np.array([ssim])}
     metrics = {
-        metric.name: Summary.of(metric.values(values, FLOORS["mean_image"]))
+        metric.name: summary_of(metric.values(values, FLOORS["mean_image"]))
         for metric in METRICS.values()
         if not metric.linear and metric.judge in values
     }
@@ -109,7 +109,7 @@ def attack_record(trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes)
         "parent": trial.parent,
         "source": source_of(trial) or HASH,
         "data_hash": HASH,
-        "metric_version": 1,
+        "scoring": scoring_of(trial),
         "machine": {"device": "cpu", "torch": "2"},
         "arrays": {},
         "metrics": metrics,

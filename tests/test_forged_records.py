@@ -67,6 +67,8 @@ FREE = (
     (r"seconds\.\w+", {"tiny"}, "a time, if a short one"),
     (r"metrics\.(ssim|psnr)", {"deleted"}, "another checkout may have other metrics"),
     (r"metrics\.\w+\.(mean|std|q05|q95)", NUMBERS, "in the bounds of its metric and in order"),
+    (r"scoring\.\w+", {"deleted"}, "it is measured again"),
+    (r"rescored", {"list"}, "nothing was"),
     (r"error", TEXTS, "free text"),
     (r"threat_model\.grants", {"list"}, "an attack may need nothing"),
     (r"threat_model\.grants\.\*", {"deleted", "text"}, "another checkout may have other grants"),
@@ -185,7 +187,7 @@ def test_a_forged_suite_is_one_clear_error_or_another_suite(folder):
         except BenchError as error:
             named(error, folder)
         else:
-            known = place in ("name", "description", "command", "attack_seeds")
+            known = place in ("name", "description", "command", "attack_seeds", "plugins", "kept")
             assert known or place.startswith(("victims", "attacks")), place
             assert status(suite, folder).startswith(f"{suite.name}: {len(suite.trials)} trials: ")
             with contextlib.suppress(BenchError):
@@ -216,11 +218,11 @@ def test_a_folder_of_another_checkout_is_surveyed_but_not_run(tmp_path, here, re
         keep_attack(store, attack, victim_sha256=of_theirs)
     text = here("status", tmp_path).stdout
     assert "6 trials: 2 done, 2 unverified, 2 missing" in text
-    listed = text.split("unverified (finished, by a defense or an attack that this checkout lacks)")
+    listed = text.split("unverified (finished, by a component that is not here;")
     assert victims[1].key in listed[1]
     assert attacks[1].key in listed[1]
     assert len(read(tmp_path).rows) == 2
-    refused(["rerun", tmp_path], str(tmp_path), "this checkout has no defense 'their_defense'")
+    refused(["rerun", tmp_path], str(tmp_path), "there is no defense 'their_defense' here")
     assert {path.stem for path in (tmp_path / "records").iterdir()} == {
         trial.key for trial in (*victims, *attacks[:2])
     }

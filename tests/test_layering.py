@@ -16,7 +16,10 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("bench", "attacks", "defenses", "datasets")
 
 
-WINGS = ("errors", "frozen", "experiment", "suite", "store", "run", "report", "commands", "command")
+WINGS = (
+    *("errors", "frozen", "experiment", "suite", "contracts", "store", "run", "report"),
+    *("plugged", "commands", "command"),
+)
 """Of the bench, lowest first."""
 APART = {"run", "report"}
 """Neither imports the other."""

@@ -121,7 +121,7 @@ def test_a_row_with_fewer_attacks_says_so(run, tmp_path):
     ("change", "words"),
     [
         ({"data_hash": OTHER}, [f"data_hash {OTHER} instead of"]),
-        ({"metric_version": 99}, ["metric_version 99 instead of 1"]),
+        ({"scoring": {"mse": OTHER}}, [f"the code of mse {OTHER} instead of"]),
     ],
 )
 def test_what_is_not_comparable_is_refused_with_the_reason(run, tmp_path, refused, change, words):

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage.metrics import mean_squared_error, peak_signal_noise_ratio, structural_similarity
 
-from smashbench.bench.experiment.measure import scores_of
-from smashbench.bench.experiment.metrics import METRICS, Metric, scored
-from smashbench.bench.experiment.metrics.checks import check
+from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.metrics.mse import mse
+from smashbench.bench.experiment.metrics.score import check
 from smashbench.bench.experiment.metrics.ssim import ssim
+from smashbench.bench.experiment.scoring import score as scores_of
 
 SKIMAGE = {
     "gaussian_weights": True,
@@ -89,15 +89,15 @@ def test_shapes_must_match_and_hold_a_window():
 def test_every_metric_is_declared_whole(photos):
     """What is scored is scored per image in its bounds; what is derived comes from what is."""
     x, guess = photos.test.x[:5], photos.test.x[5:10]
-    scores = {name: values.numpy() for name, values in scores_of(x, guess).items()}
-    assert scores.keys() == scored().keys()
+    scores = scores_of(x, guess)
+    assert scores.keys() == {name for name, metric in METRICS.items() if metric.score}
     floor = {name: float(values.mean()) for name, values in scores.items()}
     for name, metric in METRICS.items():
         assert isinstance(metric, Metric)
         assert metric.name == name
         assert metric.label
         assert (metric.score is None) == (metric.derive is not None)
-        assert metric.judge in scored()
+        assert metric.judge in scores
         values = metric.values(scores, floor)
         assert values.shape == (5,)
         assert values.dtype == np.float64

@@ -5,28 +5,20 @@ from copy import deepcopy
 from math import isfinite
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import GRANTS, WhiteBox, finite
-from smashbench.bench.experiment.measure import chosen_images, pixels, scores_of
-from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.experiment.results import (
-    USERS,
-    AttackResults,
-    RunFlag,
-    Summary,
-    ThreatModel,
-    Values,
-)
+from smashbench.bench.experiment.measure import chosen_images, pixels
+from smashbench.bench.experiment.results import USERS, AttackResults, ThreatModel, Values
+from smashbench.bench.experiment.scoring import Scores, flags_of, score, summarise
 from smashbench.bench.experiment.seeds import seed_for
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.wall import behind_wall, grant
 from smashbench.datasets import Split
 
-ATTACK_FAILED = 0.95
-"""Share of the mean image's error above which an attack has learned nothing."""
 FLAT = 1e-4
 """Variance of the pixels of an image below which it shows nothing."""
 
@@ -44,10 +36,11 @@ class Attacked(NamedTuple):
     """What became of an attack."""
 
     results: AttackResults
-    scores: dict[str, Tensor]
-    """Every scored metric (N,), float32."""
+    scores: Scores
     samples: dict[str, Tensor]
     """Reconstructions that are kept to be seen, uint8."""
+    reconstructions: Tensor
+    """All of them (N, C, H, W), uint8, to be scored again."""
     fit_seconds: float
     reconstruct_seconds: float
 
@@ -88,24 +81,14 @@ def attack_victim(
     )
     torch.manual_seed(seed_for("attack", label, *seeds))
     guess, fitting, rebuilding = behind_wall(attack, grant(attack.needs, everything), release)
-    scores = {name: v.float().cpu() for name, v in scores_of(split.test.x, guess).items()}
-    arrays = {name: values.numpy() for name, values in scores.items()}
-    metrics = {
-        name: Summary.of(metric.values(arrays, floor))
-        for name, metric in METRICS.items()
-        if not metric.linear
-    }
-    flags: list[RunFlag] = []
-    if not attack.converged_:
-        flags.append("not_converged")
-    if metrics["mse"].mean / floor["mse"] > ATTACK_FAILED:
-        flags.append("attack_failed")
+    scores = score(split.test.x, guess)
+    metrics = summarise(scores, floor)
     results = AttackResults(
         metrics=metrics,
         kind=attack.kind,
         converged=attack.converged_,
         curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in attack.history_],
-        flags=flags,
+        flags=flags_of(metrics, floor, attack.converged_),
         threat_model=ThreatModel(
             grants=[grant for grant in GRANTS if grant in attack.needs],
             aux_images=len(split.aux.x),
@@ -114,7 +97,8 @@ def attack_victim(
             releases_per_image=attack.releases,
         ),
     )
-    return Attacked(results, scores, _samples(split, guess, scores["mse"]), fitting, rebuilding)
+    samples = samples_of(split, guess, scores["mse"])
+    return Attacked(results, scores, samples, pixels(guess), fitting, rebuilding)
 
 
 def _white_box(victim: Victim) -> WhiteBox:
@@ -130,11 +114,11 @@ def _untrained(encoder: nn.Module) -> nn.Module:
     return copy
 
 
-def _samples(split: Split, guess: Tensor, error: Tensor) -> dict[str, Tensor]:
+def samples_of(split: Split, guess: Tensor, errors: np.ndarray) -> dict[str, Tensor]:
     """Reconstructions of the fixed images, and of the users who fare badly and as usual."""
     x = split.test.x
     contrast = x.flatten(1).var(1).clamp_min(FLAT)
-    order = (error.to(x.device) / contrast).argsort()
+    order = (torch.from_numpy(errors).to(x.device) / contrast).argsort()
     users = order[[round(q * (len(guess) - 1)) for q in USERS]]
     kept = {"samples": guess[chosen_images(split)], "users": guess[users]}
     return {name: pixels(images) for name, images in (kept | {"users_original": x[users]}).items()}

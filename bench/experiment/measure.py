@@ -1,35 +1,80 @@
-"""What is measured without an attack: floors, the optimum, and which images are kept to be seen."""
+"""What is measured of a trained victim before anyone attacks it, and which images are kept to be
+seen."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
-from smashbench.bench.experiment.bounds import optimum, sample
-from smashbench.bench.experiment.metrics import scored
-from smashbench.bench.experiment.metrics.checks import check
-from smashbench.bench.experiment.results import Floors, Values
+from smashbench.bench.experiment.bounds import lower_bound, optimum, sample
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics.score import scores_of
+from smashbench.bench.experiment.results import (
+    DefenseFacts,
+    DiagnosticFacts,
+    Epoch,
+    Floors,
+    Values,
+    VictimMetrics,
+    VictimResults,
+)
 from smashbench.bench.experiment.seeds import seed_for
 from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.watch import WATCHED
 from smashbench.datasets import Split
+from smashbench.defenses import Defense
 
 ACCURACY_DRAWS = 5
 """Releases per test image that the accuracy is averaged over, when they are random."""
 SAMPLES = 8
 """Test images whose reconstructions are kept, spread evenly over their order of difficulty."""
+FEW = 64
+"""Test images whose releases say how many bits are sent for one."""
 
 
-def scores_of(x: Tensor, guess: Tensor) -> dict[str, Tensor]:
-    """Every scored metric (N,) of reconstructions ``guess`` of images x (N, C, H, W) in [0, 1].
+class Measured(NamedTuple):
+    """What is known of a victim."""
 
-    Raises:
-        ValueError: shapes differ, or pixels lie outside [0, 1].
-    """
-    check(x, guess)
-    return {name: metric.score(x, guess) for name, metric in scored().items() if metric.score}
+    results: VictimResults
+    correct: Tensor
+    """Share (N,) of the releases of each test image that the head classifies rightly."""
+
+
+def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]) -> Measured:
+    """Measures a victim that was trained, by what ``history`` tells."""
+    z = victim.encode(split.test.x)
+    correct = correct_share(victim, z, split.test.y, seed)
+    frequency = split.test.y.bincount(minlength=split.classes)
+    results = VictimResults(
+        facts=facts_of(victim.defense),
+        metrics=VictimMetrics(
+            accuracy=float(correct.mean()), chance=float(frequency.max() / len(correct))
+        ),
+        floors=floors_of(split),
+        bound=lower_bound(victim, split),
+        optimum=optimum_of(victim, split, z, seed),
+        randomized=victim.defense.randomized,
+        payload=victim.defense.payload(victim.protect(z[:FEW])),
+        client_parameters=victim.split.client_parameters,
+        client_multiply_adds=victim.split.client_multiply_adds(split.shape),
+        history=history,
+    )
+    return Measured(results, correct.cpu())
+
+
+def facts_of(defense: Defense) -> DefenseFacts:
+    """What a defense declares, and what is watched in every training."""
+    declared = {**WATCHED, **defense.diagnostics}
+    return DefenseFacts(
+        role=defense.role,
+        noise=float(defense.noise),
+        diagnostics={name: DiagnosticFacts(**each._asdict()) for name, each in declared.items()},
+    )
 
 
 def _means(x: Tensor, guess: Tensor) -> Values:
-    return {name: float(values.mean()) for name, values in scores_of(x, guess).items()}
+    return {name: float(values.mean()) for name, values in scores_of(x, guess, METRICS).items()}
 
 
 def correct_share(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
@@ -74,6 +119,11 @@ def chosen_images(split: Split) -> Tensor:
     coarse = interpolate(adaptive_avg_pool2d(x, 4), x.shape[2:], mode="nearest")
     order = (x - coarse).square().flatten(1).mean(1).argsort(stable=True)
     return order[sample(len(order), SAMPLES).to(order.device)]
+
+
+def samples_of_images(split: Split) -> dict[str, Tensor]:
+    """The test images that are kept to be seen, uint8."""
+    return {"samples": pixels(split.test.x[chosen_images(split)])}
 
 
 def pixels(images: Tensor) -> Tensor:

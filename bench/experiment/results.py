@@ -3,7 +3,6 @@
 from itertools import pairwise
 from typing import Annotated, Literal
 
-import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import NonNegativeFloat, StringConstraints, model_validator
 
@@ -11,6 +10,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.frozen import Frozen, Name, Number, Share
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of a summary."""
 USERS = (0.05, 0.5)
 """Quantiles of the unexplained share of an image's own variance; the images are kept, too."""
 Seconds = Annotated[float, Ge(0), Lt(1e9)]
@@ -18,6 +18,8 @@ Text = Annotated[str, StringConstraints(max_length=200)]
 RunFlag = Literal["not_converged", "attack_failed"]
 Values = dict[Name, float]
 """Metric to value."""
+Epoch = dict[Name, float | None]
+"""Losses, accuracies and diagnostics of an epoch; None where a value was not finite."""
 Floors = dict[Name, Values]
 """Predictor that needs no attack to its mean metrics."""
 LEAST = 1e-12
@@ -53,14 +55,6 @@ class Summary(Frozen):
         if any(low > high + SLACK for low, high in pairwise(self.quantiles)):
             raise ValueError("its quantiles are not in order")
         return self
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> "Summary":
-        """Of values (N,), one per image."""
-        values = values.astype(np.float64)
-        found = np.quantile(values, QUANTILES)
-        named = {f"q{round(100 * q):02d}": float(v) for q, v in zip(QUANTILES, found, strict=True)}
-        return cls(mean=float(values.mean()), std=float(values.std()), **named)
 
 
 class Bound(Frozen):
@@ -111,8 +105,7 @@ class VictimResults(Frozen):
     client_parameters: Number
     client_multiply_adds: Number
     """Of convolutions and matrix products, for an image."""
-    history: list[dict[Name, float | None]]
-    """Losses, accuracies and diagnostics by epoch; None where a value was not finite."""
+    history: list[Epoch]
 
     @model_validator(mode="after")
     def _possible(self) -> "VictimResults":
@@ -146,6 +139,8 @@ class AttackResults(Frozen):
     """What an attack achieved."""
 
     metrics: dict[Name, Summary]
+    rescored: list[Name] = []
+    """The metrics that were computed later, from reconstructions kept in 8 bits."""
     kind: Literal["floor", "closed_form", "trained"]
     converged: bool
     curve: list[float | None]

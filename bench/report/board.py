@@ -53,6 +53,8 @@ class Row:
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
+    kept: int = 0
+    """Trials of this row that were made by code that has changed since."""
     accuracy: Estimate | None = None
     least_accuracy: float = 1.0
     """Of the victim that fared worst."""

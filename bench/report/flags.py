@@ -74,6 +74,12 @@ FLAGS = (
         lambda row, board: row.missing > 0,
     ),
     Flag(
+        "outdated",
+        "A trial of the row was made by code that has changed since, and was kept on request: run "
+        "anew, its numbers may differ.",
+        lambda row, board: row.kept > 0,
+    ),
+    Flag(
         "not_converged",
         "Its strongest trained attack ended on its budget, before its own validation error stopped "
         "improving.",

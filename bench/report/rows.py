@@ -47,12 +47,7 @@ def board_of(suite: Suite, store: Store) -> Board:
         BenchError: they are about different images; a damaged record.
     """
     records = {trial.key: store.read(trial.key) for trial in suite.trials}
-    data = {record.data_hash for record in records.values() if record and record.status == "ok"}
-    if len(data) > 1:
-        raise BenchError(
-            f"the records were made from different images ({', '.join(sorted(data))}): files were "
-            "changed between their trials; start anew with another --out"
-        )
+    _check_agreement([record for record in records.values() if record and record.status == "ok"])
     groups: defaultdict[RowKey, list[Trial]] = defaultdict(list)
     for trial in suite.victims:
         groups[trial.victim.defense.label, trial.victim.defense.strength].append(trial)
@@ -61,11 +56,32 @@ def board_of(suite: Suite, store: Store) -> Board:
         attacks[str(trial.parent)].append(trial)
     with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
         rows = [_row(key, group, attacks, records, store) for key, group in groups.items()]
+    for row, group in zip(rows, groups.values(), strict=True):
+        keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
+        row.kept = len(keys & suite.kept)
     floors = next((row.record.floors for row in rows if row.record), {})
     lines = [record_line(trial, records[trial.key]) for trial in suite.trials]
     board = Board(suite, rows, floors, store, pd.DataFrame(lines))
     raise_flags(board)
     return board
+
+
+def _check_agreement(records: Sequence[FinishedRecord]) -> None:
+    """Raises BenchError where records cannot stand in one table."""
+    facts: dict[str, str] = {}
+    for record in records:
+        for what, value in record.claims.items():
+            if (ours := facts.setdefault(what, value)) == value:
+                continue
+            if what == "data_hash":
+                raise BenchError(
+                    f"the records were made from different images ({ours}, {value}): files were "
+                    "changed between their trials; start anew with another --out"
+                )
+            raise BenchError(
+                f"the records do not agree on {what} ({ours}, {value}): `smashbench rescore DIR` "
+                "measures those again that can be, `smashbench rerun DIR` the others, too"
+            )
 
 
 def _row(

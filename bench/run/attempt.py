@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,10 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from smashbench.attacks.base import AttackError
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.survey import is_done, victim_of
+from smashbench.bench.run.survey import DONE, is_done, standing_of, victim_of
 from smashbench.bench.store.files import unwritable
 from smashbench.bench.store.record import FailedRecord
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.plugins import load_installed, load_plugin
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DatasetError
 
@@ -45,7 +46,15 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
-def attempt(trial: Trial, *, folder: Path, data: Path | None, minutes: float) -> Outcome:
+def attempt(
+    trial: Trial,
+    *,
+    folder: Path,
+    data: Path | None,
+    minutes: float,
+    keep: bool = False,
+    plugins: Sequence[Path] = (),
+) -> Outcome:
     """Runs a trial unless its record is there or another process is running it.
 
     Args:
@@ -54,23 +63,29 @@ def attempt(trial: Trial, *, folder: Path, data: Path | None, minutes: float) ->
         data: the data folder.
         minutes: time limit, after which this process ends, with the traceback of every thread
             in the trial's log.
+        keep: records of code that has changed since count.
+        plugins: files of components that the suite needs.
     """
     store = Store(folder)
     try:
+        load_installed()
+        for path in plugins:
+            load_plugin(path)
         with store.claim(trial.key) as ours:
             if not ours:
                 return Outcome("busy")
-            if is_done(trial, store):
+            state = standing_of(trial, store, keep=keep).state
+            if state in DONE:
                 return Outcome("done")
-            if trial.parent and not is_done(victim_of(trial), store):
+            if trial.parent and not is_done(victim_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained before")
             with _logged(trial, store, minutes):
-                return _run(trial, store, data)
+                return _run(trial, store, data, again=state == "unscored")
     except (BenchError, DatasetError) as error:
         return Outcome("stop", str(error))
 
 
-def _run(trial: Trial, store: Store, data: Path | None) -> Outcome:
+def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outcome:
     import torch
 
     from smashbench.bench.run.perform import perform
@@ -79,7 +94,7 @@ def _run(trial: Trial, store: Store, data: Path | None) -> Outcome:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products on a GPU
     try:
         with threadpool_limits(1):  # scikit-learn's
-            perform(trial, store.folder, data)
+            perform(trial, store.folder, data, again=again)
     except (BenchError, DatasetError):
         raise
     except AttackError as error:
@@ -89,8 +104,16 @@ def _run(trial: Trial, store: Store, data: Path | None) -> Outcome:
     else:
         return Outcome("done")
     print(cause, file=sys.stderr)
+    if again:
+        return not_scored(trial, store, cause.splitlines()[-1])
     store.write(failure(trial, cause))
     return Outcome("failed", cause)
+
+
+def not_scored(trial: Trial, store: Store, how: str) -> Outcome:
+    """Why a finished trial could not be measured again: it stays as it is, and nothing is lost."""
+    about = f"{trial.label} could not be scored again ({how}); its record stays as it is"
+    return Outcome("stop", f"{about}, {store.log_path(trial.key)} says more")
 
 
 def failure(trial: Trial, cause: str) -> FailedRecord:

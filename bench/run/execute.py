@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,12 +38,7 @@ def execute(
         BenchError, DatasetError: something a person must change first; what is finished stays.
     """
     wanted = selection(suite, only)
-    dataset = suite.victims[0].victim.dataset
-    DATASETS[dataset.name](**dataset.options).load(options.data)  # or a clear error, now
-    save_suite(suite, options.folder)
-    standings, damages = mend(suite, Store(options.folder))
-    for damage in damages:
-        print(f"{damage.path}: {damage.reason}; set aside, to be redone", file=sys.stderr)
+    standings = _begin(suite, options)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
     failures = _run(suite, chosen, options, standings) if chosen else 0
     if failures:
@@ -50,10 +46,50 @@ def execute(
     return failures
 
 
+def rescore(suite: Suite, options: RunOptions) -> str:
+    """Measures again what was measured by other metrics than the present ones and is still there:
+    reconstructions are scored, victims are encoded; nothing is trained or attacked. Returns how
+    many trials that were, in words.
+
+    Raises:
+        BenchError, DatasetError: something a person must change first; records stay as they are.
+    """
+    standings = _begin(suite, options)
+    chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
+    if chosen:  # how long training took says nothing about how long this takes
+        _run(suite, chosen, options, {trial.key: Standing("missing") for trial in suite.trials})
+    text = f"{len(chosen)} of {len(suite.trials)} trials measured again"
+    if kept := sum(standing.state == "kept" for standing in standings.values()):
+        text += f"; {kept} were made by code that has changed since, and are kept as they are: "
+        text += f"smashbench rerun {options.folder} makes them anew"
+    return text
+
+
+def _begin(suite: Suite, options: RunOptions) -> dict[str, Standing]:
+    """The standing of every trial, after what is damaged was named and set aside."""
+    dataset = suite.victims[0].victim.dataset
+    DATASETS[dataset.name](**dataset.options).load(options.data)  # or a clear error, now
+    keep = options.keep_outdated
+    save_suite(suite, options.folder)  # or a clear error, now
+    standings, damages = mend(suite, Store(options.folder), keep=keep)
+    for damage in damages:
+        print(f"{damage.path}: {damage.reason}; set aside, to be redone", file=sys.stderr)
+    kept = frozenset(key for key, standing in standings.items() if standing.state == "kept")
+    save_suite(replace(suite, kept=kept), options.folder)
+    return standings
+
+
 def _run(
     suite: Suite, chosen: list[Trial], options: RunOptions, standings: Mapping[str, Standing]
 ) -> int:
-    work = partial(attempt, folder=options.folder, data=options.data, minutes=options.minutes)
+    work = partial(
+        attempt,
+        folder=options.folder,
+        data=options.data,
+        minutes=options.minutes,
+        keep=options.keep_outdated,
+        plugins=tuple(options.folder / each.kept for each in suite.plugins if each.is_file),
+    )
     engine = ENGINES[options.engine](work, options)
     estimates = Estimates(suite.trials, standings)
     done = sum(standing.state == "done" for standing in standings.values())

@@ -3,41 +3,38 @@
 import json
 import platform
 import time
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import save
-from torch import Tensor
 
 from smashbench.attacks import ATTACKS
-from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.make_victim import make_victim, start
-from smashbench.bench.experiment.metrics import VERSION
-from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
-from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.run.measure_again import measure_again
+from smashbench.bench.run.victims import build_victim, restored, trained, write_arrays
 from smashbench.bench.store.record import AttackRecord, VictimRecord
-from smashbench.bench.store.store import Store
+from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.suite.config import AttackConfig, Component, VictimConfig
-from smashbench.bench.suite.source import source_of
+from smashbench.bench.suite.source import scoring_of, source_of
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DATASETS, Split
-from smashbench.defenses import DEFENSES
 
 PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "scikit-image")
 """What numbers depend on."""
 
 
-def perform(trial: Trial, folder: Path, data: Path | None) -> None:
+def perform(trial: Trial, folder: Path, data: Path | None, *, again: bool) -> None:
     """Performs one trial and writes its record, last.
 
     Args:
         trial: what to do.
         folder: the results folder; an attack finds its victim there.
         data: the data folder.
+        again: it is finished, and what it made is to be measured again.
 
     Raises:
         BenchError, DatasetError, AttackError: something a person must change.
@@ -46,7 +43,9 @@ def perform(trial: Trial, folder: Path, data: Path | None) -> None:
     torch.backends.cudnn.deterministic = True
     torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
     store = Store(folder)
-    if isinstance(trial.config, VictimConfig):
+    if again:
+        measure_again(trial, store, load_data(trial.victim.dataset, data, device))
+    elif isinstance(trial.config, VictimConfig):
         _train(trial, trial.config, store, data, device)
     else:
         _attack(trial, trial.config, store, data, device)
@@ -69,14 +68,6 @@ def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
     return split.to(device)
 
 
-def build_victim(config: VictimConfig, split: Split) -> Victim:
-    """An untrained victim, on the split's device."""
-    model = MODELS[config.model.name](**config.model.options)
-    defense = partial(DEFENSES[config.defense.name], **config.defense.options)
-    victim = Victim(model, defense, split.shape, split.classes)
-    return victim.to(split.test.x.device)
-
-
 def _train(
     trial: Trial, config: VictimConfig, store: Store, data: Path | None, device: torch.device
 ) -> None:
@@ -86,15 +77,15 @@ def _train(
     victim = build_victim(config, split)
     made = make_victim(victim, split, config.training, config.seed)
     weights = store.write_weights(trial.key, victim.weights())
-    scores = save({"correct": made.correct})
+    arrays = {"scores": {"correct": made.correct}, "samples": made.samples}
     record = VictimRecord(
         key=trial.key,
         config=config,
         source=str(source_of(trial)),
+        scoring=scoring_of(trial),
         data_hash=split.hash,
-        metric_version=VERSION,
         machine=_machine(device),
-        arrays=store.write_arrays(trial.key, {"scores": scores, "samples": save(made.samples)}),
+        arrays=write_arrays(store, trial.key, arrays),
         checkpoint_sha256=weights,
         seconds=VictimSeconds(train=round(made.seconds, 3), total=_since(started)),
         **dict(made.results),
@@ -108,14 +99,7 @@ def _attack(
     started = time.perf_counter()
     split = load_data(config.victim.dataset, data, device)
     parent = str(trial.parent)
-    victim = store.victim(parent)
-    if victim is None:
-        raise BenchError(f"{trial.label}: victim {parent} must be trained before")
-    if victim.data_hash != split.hash:
-        raise BenchError(
-            "the images are not those that the victim was trained with; they would be dealt "
-            "otherwise: put back what was changed, or start anew with another --out"
-        )
+    victim = trained(store, parent, split)
     chosen = config.attack
     # without a second number for the first attack seed: its draws are those of the victim's seed
     seeds = [config.victim.seed, *([config.seed] if config.seed else [])]
@@ -127,16 +111,20 @@ def _attack(
         victim.floors["mean_image"],
         seeds,
     )
-    arrays: dict[str, dict[str, Tensor]] = {"scores": done.scores, "samples": done.samples}
+    arrays: dict[str, dict[str, Any]] = {
+        "scores": done.scores,
+        "samples": done.samples,
+        RECONSTRUCTIONS: {RECONSTRUCTIONS: done.reconstructions},
+    }
     record = AttackRecord(
         key=trial.key,
         config=config,
         parent=parent,
         source=str(source_of(trial)),
+        scoring=scoring_of(trial),
         data_hash=split.hash,
-        metric_version=VERSION,
         machine=_machine(device),
-        arrays=store.write_arrays(trial.key, {name: save(each) for name, each in arrays.items()}),
+        arrays=write_arrays(store, trial.key, arrays),
         victim_sha256=victim.checkpoint_sha256,
         seconds=AttackSeconds(
             fit=round(done.fit_seconds, 3),
@@ -151,11 +139,7 @@ def _attack(
 @lru_cache(maxsize=1)
 def _target(key: str, checkpoint: str, folder: Path, split: Split) -> Target:
     """A trained victim, ready to be attacked; the last one is kept, for its other attacks."""
-    store = Store(folder)
-    record = store.victim(key)
-    assert record
-    victim = build_victim(record.config, split)
-    victim.restore(store.weights(key, checkpoint))
+    victim = restored(Store(folder), key, checkpoint, split)
     victim.requires_grad_(False)
     return Target(victim, victim.encode(split.aux.x), victim.encode(split.test.x))
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.attempt import Outcome, cause_of_loss, failure
+from smashbench.bench.run.attempt import Outcome, cause_of_loss, failure, not_scored
 from smashbench.bench.run.engines import Engine
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import Progress
-from smashbench.bench.run.survey import is_done
+from smashbench.bench.run.survey import DONE, is_done, standing_of
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Trial
 
@@ -32,6 +32,7 @@ class Scheduler:
         self, trials: Sequence[Trial], store: Store, engine: Engine, estimates: Estimates
     ) -> None:
         self.store, self.engine, self.estimates = store, engine, estimates
+        self.keep = engine.options.keep_outdated
         self.failed = 0
         self._order = {trial.key: number for number, trial in enumerate(trials)}
         self._left = {trial.key: trial for trial in trials}
@@ -72,11 +73,9 @@ class Scheduler:
 
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
         seconds = time.monotonic() - self._running.pop(trial.key)
-        state, text = outcome
+        state, text = self._lost(trial, outcome.text) if outcome.state == "lost" else outcome
         if state == "stop":
             raise BenchError(text)
-        if state == "lost":
-            state, text = self._lost(trial, text)
         if state == "busy":
             self._elsewhere.append(trial)
         elif state == "done":
@@ -90,8 +89,11 @@ class Scheduler:
         with self.store.claim(trial.key) as ours:
             if not ours:
                 return Outcome("busy")
-            if is_done(trial, self.store):
+            state = standing_of(trial, self.store, keep=self.keep).state
+            if state in DONE:
                 return Outcome("done")
+            if state == "unscored":
+                return not_scored(trial, self.store, how)
             cause = cause_of_loss(trial, self.store, how)
             self.store.write(failure(trial, cause))
             return Outcome("failed", cause)
@@ -120,7 +122,7 @@ class Scheduler:
         """What another run was at is done, or may be tried again."""
         held, self._elsewhere = self._elsewhere, []
         for trial in held:
-            if is_done(trial, self.store):
+            if is_done(trial, self.store, keep=self.keep):
                 self._finish(trial, progress)
             elif self.store.claimed(trial.key):
                 self._elsewhere.append(trial)

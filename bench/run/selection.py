@@ -33,7 +33,7 @@ def choose(
         if state in FINISHED or (failed and state != "failed") or not _matches(trial, wanted):
             continue
         parts = [trial]
-        if trial.parent and standings[trial.parent].state != "done":
+        if trial.parent and standings[trial.parent].state not in FINISHED:
             parts = [victims[trial.parent], trial]
         for part in parts:  # the victim first: with a limit of one, it alone
             if limit is None or len(chosen) < limit:

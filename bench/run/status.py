@@ -13,15 +13,30 @@ from smashbench.bench.suite.trial import Suite, Trial
 
 SHOWN = 20
 """Most trials that ``status`` names of each kind."""
-ORDER = ("done", "unverified", "running", "failed", "damaged", "outdated", "missing")
-UNVERIFIED = "finished, by a defense or an attack that this checkout lacks"
+MEANINGS = {
+    "done": "",
+    "kept": "made by code that has changed since, and kept",
+    "unverified": "finished, by a component that is not here; perhaps a plug-in's: --plugin FILE",
+    "running": "",
+    "failed": "",
+    "damaged": "",
+    "unscored": "the metrics have changed; smashbench rescore does it in seconds",
+    "outdated": "made by code that has changed since, or on another training of the victim",
+    "missing": "",
+}
+"""In the order in which they are listed."""
 
 
 def listing(
-    suite: Suite, folder: Path, *, only: Sequence[str] = (), limit: int | None = None
+    suite: Suite,
+    folder: Path,
+    *,
+    keep: bool = False,
+    only: Sequence[str] = (),
+    limit: int | None = None,
 ) -> str:
     """What a run would do, a line per trial, and how long it may take; changes nothing."""
-    standings = survey(suite, Store(folder), deep=True)
+    standings = survey(suite, Store(folder), keep=keep, deep=True)
     chosen = choose(suite, standings, only=selection(suite, only), limit=limit)
     estimates = Estimates(suite.trials, standings)
     lines = []
@@ -41,19 +56,18 @@ def listing(
 def status(suite: Suite, folder: Path) -> str:
     """Counts of what is done, failed, missing, outdated, damaged and running, and the causes."""
     store = Store(folder)
-    standings = survey(suite, store, deep=True)
+    standings = survey(suite, store, keep=bool(suite.kept), deep=True)
     groups: dict[str, list[Trial]] = {}
     for trial in suite.trials:
         state: str = standings[trial.key].state
         if state not in FINISHED and store.claimed(trial.key):
             state = "running"
         groups.setdefault(state, []).append(trial)
-    counts = ", ".join(f"{len(groups[state])} {state}" for state in ORDER if state in groups)
+    counts = ", ".join(f"{len(groups[state])} {state}" for state in MEANINGS if state in groups)
     lines = [f"{suite.name}: {len(suite.trials)} trials: {counts}"]
-    for state in ORDER[1:]:
+    for state, meaning in list(MEANINGS.items())[1:]:
         trials = groups.get(state, [])
-        meaning = f" ({UNVERIFIED})" if state == "unverified" else ""
-        lines += [f"\n{state}{meaning}:"] if trials else []
+        lines += [f"\n{state} ({meaning}):" if meaning else f"\n{state}:"] if trials else []
         for trial in trials[:SHOWN]:
             lines.append(f"  {trial.key}  {trial.label}{_why(standings[trial.key])}")
         if len(trials) > SHOWN:

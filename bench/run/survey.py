@@ -1,23 +1,30 @@
 """What of a suite is done."""
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.record import FinishedRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial, victim_trial
 
-State = Literal["done", "failed", "missing", "outdated", "unverified", "damaged"]
+State = Literal[
+    "done", "failed", "missing", "outdated", "kept", "unscored", "unverified", "damaged"
+]
 
 
-FINISHED = ("done", "unverified")
+DONE = ("done", "kept")
+FINISHED = (*DONE, "unverified")
 """What needs no run."""
 
 
 class Standing(NamedTuple):
     """How far a trial is.
 
-    ``outdated``: made with other source, or on another training of its victim. ``unverified``:
-    finished, by a defense or an attack that this checkout lacks.
+    ``outdated``: made with other source, or on another training of its victim. ``kept``: the
+    former, and a person wants it kept. ``unscored``: measured by other metrics, or its scores are
+    damaged; what it made is there to be measured again. ``unverified``: finished, by a component
+    that this checkout lacks.
     """
 
     state: State
@@ -25,39 +32,47 @@ class Standing(NamedTuple):
     """What it took."""
     cause: str = ""
     damage: DamagedError | None = None
+    weights: str | None = None
+    """SHA-256 of the weights that it made or attacked, if it is a success that counts."""
 
 
-def survey(suite: Suite, store: Store, *, deep: bool = False) -> dict[str, Standing]:
+def survey(
+    suite: Suite, store: Store, *, keep: bool = False, deep: bool = False
+) -> dict[str, Standing]:
     """The standing of every trial by its key.
 
     Args:
         suite: the trials.
         store: their records.
+        keep: records of other source count.
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
-    found = {trial.key: _examine(trial, store, deep) for trial in suite.trials}
-    standings = {key: standing for key, (standing, _) in found.items()}
+    standings = {trial.key: _examine(trial, store, keep, deep) for trial in suite.trials}
     for trial in suite.attacks:
-        ours, victims = found[trial.key][1], found.get(str(trial.parent), (None, None))[1]
-        if standings[trial.key].state == "done" and ours != victims:
-            standings[trial.key] = Standing("outdated")
-    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state != "done"}
+        victim = standings.get(str(trial.parent))
+        standings[trial.key] = _on_victim(standings[trial.key], victim)
+    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state not in FINISHED}
     for trial in suite.victims if deep else ():
-        weights = found[trial.key][1]
-        if weights and trial.key in needed and standings[trial.key].state == "done":
+        standing = standings[trial.key]
+        if standing.weights and standing.state in FINISHED and trial.key in needed:
             try:
-                store.weights(trial.key, weights)
+                store.weights(trial.key, standing.weights)
             except DamagedError as damage:
                 standings[trial.key] = Standing("damaged", damage=damage)
     return standings
 
 
-def is_done(trial: Trial, store: Store) -> bool:
+def standing_of(trial: Trial, store: Store, *, keep: bool = False) -> Standing:
+    """The standing of one trial, with its arrays verified."""
+    standing = _examine(trial, store, keep, deep=True)
+    if trial.parent is None:
+        return standing
+    return _on_victim(standing, _examine(victim_of(trial), store, keep, deep=False))
+
+
+def is_done(trial: Trial, store: Store, *, keep: bool = False) -> bool:
     """Whether a trial needs no run."""
-    standing, weights = _examine(trial, store, deep=True)
-    if trial.parent is None or standing.state != "done":
-        return standing.state == "done"
-    return weights == _examine(victim_of(trial), store, deep=False)[1]
+    return standing_of(trial, store, keep=keep).state in DONE
 
 
 def victim_of(attack: Trial) -> Trial:
@@ -65,35 +80,58 @@ def victim_of(attack: Trial) -> Trial:
     return victim_trial(attack.victim)
 
 
-def _examine(trial: Trial, store: Store, deep: bool) -> tuple[Standing, str | None]:
-    """The standing of a trial by itself, and the SHA-256 of the weights that it made or attacked
-    if it was a success of the present source."""
-    from smashbench.bench.suite.source import source_of  # imports PyTorch
+def _on_victim(attack: Standing, victim: Standing | None) -> Standing:
+    """The standing of an attack, given that of its victim: on other weights it is outdated."""
+    if attack.weights is None or attack.state == "unverified":
+        return attack
+    return attack if victim and attack.weights == victim.weights else Standing("outdated")
+
+
+def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
+    """The standing of a trial by itself."""
+    from smashbench.bench.suite.source import scoring_of, source_of  # imports PyTorch
 
     try:
         record = store.read(trial.key)
-        if record is None:
-            return Standing("missing"), None
-        if record.status == "failed":
-            return Standing("failed", cause=record.cause), None
-        source = source_of(trial)
-        if source and record.source != source:
-            return Standing("outdated"), None
-        if deep:
-            store.check_arrays(record)
-        state: State = "done" if source else "unverified"
-        return Standing(state, record.seconds.total), record.victim_sha256
     except DamagedError as damage:
-        return Standing("damaged", damage=damage), None
+        return Standing("damaged", damage=damage)
+    if record is None:
+        return Standing("missing")
+    if record.status == "failed":
+        return Standing("failed", cause=record.cause)
+    source, harm = source_of(trial), _damage(record, store) if deep else None
+    found = partial(Standing, seconds=record.seconds.total, weights=record.victim_sha256)
+    if source is None:
+        return Standing("damaged", damage=harm) if harm else found("unverified")
+    if record.source != source and not keep:
+        return Standing("outdated")
+    scored = scoring_of(trial).items() <= record.scoring.items()
+    if (harm or not scored) and store.can_rescore(record, deep=deep):
+        return found("unscored", damage=harm)
+    if harm:
+        return Standing("damaged", damage=harm)
+    if record.source == source and scored:
+        return found("done")
+    return found("kept") if keep else Standing("outdated")
 
 
-def mend(suite: Suite, store: Store) -> tuple[dict[str, Standing], list[DamagedError]]:
+def _damage(record: FinishedRecord, store: Store) -> DamagedError | None:
+    try:
+        store.check_arrays(record)
+    except DamagedError as damage:
+        return damage
+    return None
+
+
+def mend(
+    suite: Suite, store: Store, *, keep: bool = False
+) -> tuple[dict[str, Standing], list[DamagedError]]:
     """A deep ``survey`` that sets every damaged file aside, to have its trial run again.
 
     Returns the standings and what was damaged.
     """
     store.sweep()
-    standings = survey(suite, store, deep=True)
+    standings = survey(suite, store, keep=keep, deep=True)
     damages = []
     for key, standing in standings.items():
         if standing.damage and not store.claimed(key):  # else another run is about to write it

@@ -31,7 +31,7 @@ class Stores(Store):
         return self._home(record.key).has_samples(record)
 
     def _home(self, key: str) -> Store:
-        there = [store for store in self._stores if store.has(key)]
+        there = [store for store in self._stores if store.has(store.record_name(key))]
         if len(there) < 2:
             return (there or self._stores)[0]
         return next((store for store in there if store.finished(key)), there[0])
@@ -54,7 +54,7 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     ours = _facts(folders[0], suites[0])
     for folder, suite in zip(folders, suites, strict=True):
         for what, value in _facts(folder, suite).items():
-            if value != ours[what]:
+            if ours.setdefault(what, value) != value:  # a metric may be of some of them alone
                 raise BenchError(
                     f"{folder} is not comparable with {folders[0]}: its records have {what} "
                     f"{value} instead of {ours[what]}"
@@ -89,10 +89,13 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     name = " + ".join(dict.fromkeys(suite.name for suite in suites))
     victims = tuple(trial for trial in trials.values() if trial.parent is None)
     attacks = tuple(trial for trial in trials.values() if trial.parent)
-    return Suite(name, suites[0].description, victims, attacks), Stores(folders)
+    plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
+    kept = frozenset[str]().union(*(suite.kept for suite in suites))
+    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, kept)
+    return suite, Stores(folders)
 
 
-def _facts(folder: Path, suite: Suite) -> dict[str, object]:
+def _facts(folder: Path, suite: Suite) -> dict[str, str]:
     """What all records of a folder must share, with each other and with other folders.
 
     Raises:
@@ -102,11 +105,11 @@ def _facts(folder: Path, suite: Suite) -> dict[str, object]:
     records = [record for trial in suite.trials if (record := store.finished(trial.key))]
     if not records:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
-    facts: dict[str, object] = {}
-    for what in ("data_hash", "metric_version"):
-        found = {getattr(record, what) for record in records}
-        if len(found) > 1:
-            values = ", ".join(sorted(map(str, found)))
-            raise BenchError(f"{folder}: its records do not agree on {what}: {values}")
-        facts[what] = found.pop()
+    facts: dict[str, str] = {}
+    for record in records:
+        for what, value in record.claims.items():
+            if facts.setdefault(what, value) != value:
+                raise BenchError(
+                    f"{folder}: its records do not agree on {what}: {facts[what]}, {value}"
+                )
     return facts

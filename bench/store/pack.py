@@ -7,15 +7,16 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.store.archive import archive_of
 from smashbench.bench.store.files import write_whole
 from smashbench.bench.store.saved_suite import read_suite
-from smashbench.bench.store.store import Store
+from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 
 
-def pack(folder: Path) -> int:
+def pack(folder: Path, *, reconstructions: bool = False) -> int:
     """Packs the records and scores of a folder's suite, all of which are verified, and then
     deletes the files that were packed. Returns how many trials that were.
 
-    Sample images, weights and logs stay as they are. A trial that is run again has a record of
-    its own again, which counts, until the next ``pack``.
+    Sample images, weights and logs stay as they are, and so do reconstructions unless they are to
+    be packed, too: they are large, and only a metric that changes needs them. A trial that is run
+    again has a record of its own again, which counts, until the next ``pack``.
 
     Raises:
         BenchError: not a results folder, or a run is at work in it; a damaged file; the disk.
@@ -34,6 +35,8 @@ def pack(folder: Path) -> int:
         if record.status == "ok":
             store.arrays(record, "scores")
             names.append(store.arrays_name(trial.key, "scores"))
+            if reconstructions and trial.parent and store.can_rescore(record, deep=True):
+                names.append(store.arrays_name(trial.key, RECONSTRUCTIONS))
         for name in names:
             files[name] = store.content(name)
             with suppress(FileNotFoundError):

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import MinLen
 from pydantic import StringConstraints, ValidationError
 from pydantic_core import from_json
 
@@ -15,7 +16,7 @@ from smashbench.bench.experiment.results import (
     VictimResults,
     VictimSeconds,
 )
-from smashbench.bench.frozen import Frozen, Hash, Name, Number, Sha256, explain
+from smashbench.bench.frozen import Frozen, Hash, Name, Sha256, explain
 from smashbench.bench.suite.config import AttackConfig, VictimConfig, keys_of
 
 Arrays = dict[str, np.ndarray]
@@ -32,13 +33,20 @@ class _Done(_Identity):
 
     status: Literal["ok"] = "ok"
     source: Hash
-    """Hash of the code of the defense or attack."""
+    """Hash of the code that trained the victim, or attacked it."""
+    scoring: Annotated[dict[Name, Hash], MinLen(1)]
+    """Hash of the code of every metric, and of a victim of what else was measured."""
     data_hash: Hash
-    metric_version: Number
     machine: dict[Text, Text]
     """Device, Python and the packages that numbers depend on."""
     arrays: dict[Name, Sha256]
     """Hashes of the files of arrays beside the record."""
+
+    @property
+    def claims(self) -> dict[str, str]:
+        """What all records of a board must agree on, as far as they have it."""
+        codes = {f"the code of {name}": code for name, code in self.scoring.items()}
+        return {"data_hash": self.data_hash, **codes}
 
 
 class VictimRecord(_Done, VictimResults):
@@ -154,3 +162,16 @@ def check_samples(record: FinishedRecord, arrays: Arrays) -> None:
             raise ValueError(f"{shape} beside 'samples' of shape {arrays['samples'].shape}")
         if name in users and len(images) != len(USERS):
             raise ValueError(f"{shape} instead of {len(USERS)} images")
+
+
+def check_reconstructions(record: FinishedRecord, arrays: Arrays) -> None:
+    """Refuses what are no reconstructions (N, C, H, W), uint8.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    if set(arrays) != {"reconstructions"}:
+        raise ValueError(f"has {sorted(arrays)} instead of 'reconstructions'")
+    (images,) = arrays.values()
+    if images.ndim != 4 or images.dtype != np.uint8 or not images.size:
+        raise ValueError(f"'reconstructions' is {images.dtype} of shape {images.shape}")

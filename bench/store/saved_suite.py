@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Ge, Le
-from pydantic import Field, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.frozen import Frozen, explain
+from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
 from smashbench.bench.store.files import words, write_whole
 from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Component, VictimConfig
-from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
+from smashbench.bench.suite.trial import Plugin, Suite, attack_trials, victim_trial
+
+
+class SavedPlugin(Frozen):
+    """A plug-in that a run was made with."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*$", max_length=200)]
+    sha256: Sha256
 
 
 class SavedSuite(Frozen):
@@ -24,10 +31,16 @@ class SavedSuite(Frozen):
     attack_seeds: Annotated[int, Ge(1), Le(1000)]
     victims: tuple[VictimConfig, ...] = Field(min_length=1)
     attacks: tuple[AttackChoice, ...] = Field(min_length=1)
+    plugins: tuple[SavedPlugin, ...] = ()
+    kept: tuple[Hash, ...] = ()
 
 
 def save_suite(suite: Suite, folder: Path) -> None:
-    """Writes ``suite.json``: which trials belong to this folder's tables."""
+    """Writes ``suite.json``: which trials belong to this folder's tables; and the source of its
+    plug-ins."""
+    for plugin in suite.plugins:
+        if plugin.source:
+            write_whole(folder / plugin.kept, plugin.source)
     first = [trial for trial in suite.attacks if trial.parent == suite.victims[0].key]
     saved = SavedSuite(
         name=suite.name,
@@ -36,18 +49,15 @@ def save_suite(suite: Suite, folder: Path) -> None:
         attack_seeds=1 + max(trial.config.seed for trial in first),
         victims=tuple(trial.victim for trial in suite.victims),
         attacks=tuple(t.attack for t in first if t.attack and t.config.seed == 0),
+        plugins=tuple(SavedPlugin(name=p.name, sha256=p.sha256) for p in suite.plugins),
+        kept=tuple(sorted(suite.kept)),
     )
     content = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
     write_whole(folder / "suite.json", content.encode() + b"\n")
 
 
-def read_suite(folder: Path, *, current: bool = False) -> Suite:
+def read_suite(folder: Path) -> Suite:
     """The suite of a results folder.
-
-    Args:
-        folder: the results folder.
-        current: the options of its defenses and attacks must be those of the present code, so
-            that its trials can be run.
 
     Raises:
         BenchError: not a results folder, one that was altered, or one of another version.
@@ -68,30 +78,45 @@ def read_suite(folder: Path, *, current: bool = False) -> Suite:
         raise BenchError(f"{path} is altered ({found}); run the suite again") from None
     if any(config.protocol != PROTOCOL for config in saved.victims):
         raise BenchError(f"{folder} was made by another version; run the suite again")
-    if current:
-        _check_current(saved, folder)
     victims = tuple(map(victim_trial, saved.victims))
     attacks = attack_trials(victims, saved.attacks, saved.attack_seeds)
-    suite = Suite(saved.name, saved.description, victims, attacks, saved.command)
+    suite = Suite(
+        saved.name,
+        saved.description,
+        victims,
+        attacks,
+        saved.command,
+        tuple(Plugin(plugin.name, plugin.sha256) for plugin in saved.plugins),
+        frozenset(saved.kept),
+    )
     if len({trial.key for trial in suite.trials}) < len(suite.trials):
         raise BenchError(f"{path} is altered (it has a trial twice); run the suite again")
     return suite
 
 
-def _check_current(saved: SavedSuite, folder: Path) -> None:
-    """Raises BenchError where a component, or one of its options, is not that of this checkout."""
+def check_current(suite: Suite, folder: Path) -> None:
+    """Refuses a suite whose trials cannot be run.
+
+    Raises:
+        BenchError: a component, or one of its options, is not that of this checkout.
+    """
     from smashbench.attacks import ATTACKS  # here: reports need no PyTorch
+    from smashbench.bench.experiment.models import MODELS
     from smashbench.bench.suite.options import resolve
     from smashbench.datasets import DATASETS
     from smashbench.defenses import DEFENSES
 
+    victims = [trial.victim for trial in suite.victims]
     components: list[tuple[str, Mapping[str, type], Component]]
-    components = [("defense", DEFENSES, config.defense) for config in saved.victims]
-    components += [("data set", DATASETS, saved.victims[0].dataset)]
-    components += [("attack", ATTACKS, attack) for attack in saved.attacks]
+    components = [("defense", DEFENSES, config.defense) for config in victims]
+    components += [("data set", DATASETS, victims[0].dataset), ("model", MODELS, victims[0].model)]
+    components += [("attack", ATTACKS, t.attack) for t in suite.attacks if t.attack]
     for what, table, config in components:
         if config.name not in table:
-            raise BenchError(f"{folder}: this checkout has no {what} {config.name!r}")
+            raise BenchError(
+                f"{folder}: there is no {what} {config.name!r} here; if it is a plug-in's, give "
+                "--plugin FILE"
+            )
         try:
             same = resolve(table[config.name], config.options) == config.options
         except ValidationError:

@@ -1,8 +1,9 @@
 """The store of a run: one JSON record per finished trial, written whole or not at all.
 
 A results folder holds ``suite.json`` (the resolved suite) and, by the key of a trial,
-``records/KEY.json`` with ``scores/KEY.safetensors`` (per image) and ``samples/KEY.safetensors``
-(images), ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
+``records/KEY.json`` with ``scores/KEY.safetensors`` (per image), ``samples/KEY.safetensors``
+(images) and of an attack ``reconstructions/KEY.safetensors`` (of all images, to be scored again),
+``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
 ``set_aside/`` when something was damaged, and ``packed.zip`` when it was packed.
 """
 
@@ -12,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,6 +35,7 @@ from smashbench.bench.store.record import (
     FinishedRecord,
     Record,
     VictimRecord,
+    check_reconstructions,
     check_samples,
     check_scores,
     parse,
@@ -42,6 +45,14 @@ SEAL = b',\n "sha256": "'
 """What separates the text of a record from the SHA-256 of that text, its last field."""
 ARRAYS = ("scores", "samples")
 """The files of arrays that every finished trial has."""
+RECONSTRUCTIONS = "reconstructions"
+"""The file that an attack has beside them, until somebody needs the space."""
+CHECKS = {
+    "scores": check_scores,
+    "samples": check_samples,
+    RECONSTRUCTIONS: check_reconstructions,
+}
+"""Of what the files of arrays hold."""
 STALE = 3600
 """Seconds after which a half-written file that belongs to no trial is an interrupted run's."""
 
@@ -60,7 +71,7 @@ class Store:
         return f"records/{key}.json"
 
     def arrays_name(self, key: str, name: str) -> str:
-        """Of the ``scores`` or the ``samples`` of a trial."""
+        """Of the ``scores``, ``samples`` or ``reconstructions`` of a trial."""
         return f"{name}/{key}.safetensors"
 
     def record_path(self, key: str) -> Path:
@@ -99,9 +110,9 @@ class Store:
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
             raise DamagedError(self.folder / name, f"{damage.reason} in {self.PACK}") from None
 
-    def has(self, key: str) -> bool:
-        """Whether there is a record of a trial, of whatever status."""
-        return self.record_path(key).exists() or self._packed(self.record_name(key)) is not None
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name, or a packed one."""
+        return (self.folder / name).exists() or self._packed(name) is not None
 
     def read(self, key: str) -> Record | None:
         """The record of a trial, of whatever status; None where there is none.
@@ -141,29 +152,28 @@ class Store:
         return record if isinstance(record, AttackRecord) else None
 
     def arrays(self, record: FinishedRecord, name: str) -> Arrays:
-        """The per-image ``scores`` or the ``samples`` (images) of a finished trial.
+        """The per-image ``scores`` of a finished trial, or images: its ``samples`` or all
+        ``reconstructions``.
 
         Raises:
             DamagedError: the file is missing, truncated or altered, or holds what cannot be.
         """
         try:
             arrays: Arrays = load(self._checked(record, name))
-            if name == "scores":
-                check_scores(record, arrays)
-            else:
-                check_samples(record, arrays)
+            CHECKS[name](record, arrays)
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             path = self.arrays_path(record.key, name)
             raise DamagedError(path, f"is not what it should be: {error}") from None
         return arrays
 
     def check_arrays(self, record: FinishedRecord) -> None:
-        """Verifies all arrays of a finished trial; a packed one may have lost its samples.
+        """Verifies the arrays that a finished trial must have; a packed one may have lost its
+        samples.
 
         Raises:
             DamagedError: a file is missing, truncated or altered.
         """
-        for name in {*ARRAYS, *record.arrays}:
+        for name in ARRAYS:
             if name != "samples" or self.has_samples(record):
                 self._checked(record, name)
 
@@ -172,6 +182,27 @@ class Store:
         if self.arrays_path(record.key, "samples").exists():
             return True
         return self._packed(self.record_name(record.key)) is None
+
+    def can_rescore(self, record: FinishedRecord, *, deep: bool) -> bool:
+        """Whether what was scored is still there: an attack's reconstructions, a victim's weights.
+
+        Args:
+            record: of the trial.
+            deep: whether they are whole, too.
+        """
+        if isinstance(record, VictimRecord):
+            if not deep:
+                return self.victim_path(record.key).exists()
+            check = partial(self.weights, record.key, record.checkpoint_sha256)
+        else:
+            if not deep:
+                return self.has(self.arrays_name(record.key, RECONSTRUCTIONS))
+            check = partial(self._checked, record, RECONSTRUCTIONS)
+        try:
+            check()
+        except DamagedError:
+            return False
+        return True
 
     def _checked(self, record: FinishedRecord, name: str) -> bytes:
         reason = ALTERED

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 
 from smashbench.attacks import ATTACKS
-from smashbench.bench.experiment import train
+from smashbench.bench.experiment import measure, train
+from smashbench.bench.experiment.metrics import METRICS, score
 from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.suite.plugins import LOADED
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
@@ -18,8 +20,14 @@ from smashbench.defenses import DEFENSES
 TRAINING = train.__name__
 """The module that trains victims."""
 OWN = "smashbench."
-NEUTRAL = ("smashbench.bench.frozen", "smashbench.bench.errors")
+NEUTRAL = (
+    "smashbench.bench.frozen",
+    "smashbench.bench.errors",
+    "smashbench.bench.experiment.results",
+)
 """Modules of types and messages, which decide no number."""
+VICTIM = "victim"
+"""What of a victim is measured beside metrics."""
 
 
 def source_of(trial: Trial) -> str | None:
@@ -36,7 +44,36 @@ def source_of(trial: Trial) -> str | None:
     if any(name not in table for table, name in tables):
         return None
     modules = {base.__module__ for table, name in tables for base in table[name].__mro__}
+    modules |= {module for _, name in tables for module in _added_by(name)}
     return _hash_of(frozenset(modules if trial.attack else {*modules, TRAINING}))
+
+
+def scoring_of(trial: Trial) -> dict[str, str]:
+    """Hashes of the code that measures what a trial made: of every metric and, of a victim, of
+    what else is measured."""
+    found = {}
+    for name, metric in METRICS.items():
+        functions = (metric.score, metric.derive)
+        modules = {getattr(each, "__module__", "") for each in functions if each}
+        found[name] = _hash_of(frozenset({*modules, *_added_by(name), score.__name__}))
+    if trial.attack is None:
+        found[VICTIM] = _hash_of(frozenset({measure.__name__}))
+    return found
+
+
+def _added_by(name: str) -> list[str]:
+    """The modules of the plug-ins that have a component of this name."""
+    return [
+        loaded.module.__name__
+        for loaded in LOADED.values()
+        if any(name in names for names in loaded.tables.values())
+    ]
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a module is of this package, or of a plug-in's."""
+    roots = {loaded.module.__name__.partition(".")[0] for loaded in LOADED.values()}
+    return module.startswith(OWN) or module.partition(".")[0] in roots
 
 
 @cache
@@ -46,9 +83,10 @@ def _hash_of(modules: frozenset[str]) -> str:
 
 
 def closure(modules: frozenset[str]) -> set[str]:
-    """The modules of this package among ``modules``, and those that define what they import."""
+    """The modules of this package and of plug-ins among ``modules``, and those that define what
+    they import."""
     found: set[str] = set()
-    left = [name for name in modules if name.startswith(OWN)]
+    left = [name for name in modules if _is_ours(name)]
     while left:
         name = left.pop()
         if name not in found and name not in NEUTRAL:
@@ -59,14 +97,22 @@ def closure(modules: frozenset[str]) -> set[str]:
 
 @cache
 def _tree_of(module: str) -> ast.Module:
+    for loaded in LOADED.values():
+        if loaded.module.__name__ == module:
+            return ast.parse(loaded.plugin.source)  # which was run; the file may have changed
     return ast.parse(inspect.getsource(import_module(module)))
 
 
 def _imported(module: str) -> Iterator[str]:
     for node in ast.walk(_tree_of(module)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OWN):
-            for alias in node.names:
-                yield _home(str(node.module), alias.name)
+        if isinstance(node, ast.ImportFrom):
+            package = str(getattr(import_module(module), "__package__", ""))
+            name = resolve_name("." * node.level + (node.module or ""), package)
+            if _is_ours(name):
+                for alias in node.names:
+                    yield _home(name, alias.name)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if _is_ours(alias.name))
 
 
 def _home(module: str, name: str) -> str:
@@ -75,7 +121,7 @@ def _home(module: str, name: str) -> str:
     if hasattr(holder, "__path__") and find_spec(f"{module}.{name}"):
         return f"{module}.{name}"
     home = getattr(getattr(holder, name), "__module__", None)
-    return home if isinstance(home, str) and home.startswith(OWN) else module
+    return home if isinstance(home, str) and _is_ours(home) else module
 
 
 @cache

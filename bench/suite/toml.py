@@ -3,6 +3,7 @@
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from smashbench.bench.suite.config import (
     VictimConfig,
 )
 from smashbench.bench.suite.options import options_of, resolve, tuples
+from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
 from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
@@ -51,8 +53,13 @@ def names() -> dict[str, str]:
     return {path.stem: tomllib.loads(path.read_text())["description"] for path in paths}
 
 
-def load(name: str, settings: Sequence[str] = ()) -> Suite:
-    """Reads a suite by name or path; ``settings`` are ``dotted.key=value`` overrides.
+def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) -> Suite:
+    """Reads a suite.
+
+    Args:
+        name: of a built-in suite, or the path of a TOML file.
+        settings: ``dotted.key=value`` overrides.
+        plugins: files of components, beside those that the suite names.
 
     Raises:
         BenchError: names every mistake in the file or in the settings, all at once.
@@ -67,8 +74,21 @@ def load(name: str, settings: Sequence[str] = ()) -> Suite:
     for setting in settings:
         _apply(content, setting)
     overrides = [word for setting in settings for word in ("--set", setting)]
+    overrides += [word for plugin in plugins for word in ("--plugin", str(plugin))]
     command = shlex.join(["smashbench", "run", name, *overrides])
-    return _resolve(path, content, command)
+    load_installed()
+    for plugin in (*plugins, *_plugins_of(path, content)):
+        load_plugin(plugin)
+    suite = _resolve(path, content, command)
+    return replace(suite, plugins=in_use(suite))
+
+
+def _plugins_of(path: Path, content: dict[str, Any]) -> list[Path]:
+    """The plug-ins that a suite file names, by paths from its own folder."""
+    named = content.pop("plugins", [])
+    if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
+        raise _refusal(path, [f'plugins = {named!r}: should be a list, e.g. ["my_defense.py"]'])
+    return [path.parent / each for each in named]
 
 
 def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:

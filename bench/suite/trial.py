@@ -1,7 +1,7 @@
 """What a suite comes to: a list of trials, each named by the hash of its configuration."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from smashbench.bench.suite.config import AttackChoice, AttackConfig, VictimConfig, key_of
@@ -39,6 +39,28 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Plugin:
+    """A file of components of one's own, see ``plugins``."""
+
+    name: str
+    """Of the file, or of the module where a package is installed that has it."""
+    sha256: str
+    """Of its source."""
+    source: bytes = field(default=b"", repr=False)
+    """Empty where only the record of a run is known."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file that somebody named, not an installed module."""
+        return self.name.endswith(".py")
+
+    @property
+    def kept(self) -> str:
+        """Where a results folder keeps its source."""
+        return f"plugins/{self.name}" if self.is_file else f"plugins/{self.name}.py"
+
+
+@dataclass(frozen=True)
 class Suite:
     """A resolved suite: every option of every component has its value."""
 
@@ -48,6 +70,9 @@ class Suite:
     attacks: tuple[Trial, ...]
     command: str = ""
     """What runs it; empty where several folders were read as one."""
+    plugins: tuple[Plugin, ...] = ()
+    kept: frozenset[str] = frozenset()
+    """Keys of the trials whose records were made by code that has changed since, and were kept."""
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:

@@ -13,13 +13,5 @@ ACCURACY = Metric(
 )
 """Of victims, not of reconstructions: what a defense costs."""
 
-VERSION = 1
-"""Raised when a metric changes: scores of different versions are not comparable."""
 
-
-def scored() -> dict[str, Metric]:
-    """The metrics that are computed from images; the others are derived from them."""
-    return {name: metric for name, metric in METRICS.items() if metric.score}
-
-
-__all__ = ["ACCURACY", "METRICS", "VERSION", "Metric", "scored"]
+__all__ = ["ACCURACY", "METRICS", "Metric"]

@@ -26,6 +26,7 @@ class RunOptions:
         engine: name in ``ENGINES``.
         workers: most trials at once; None for the engine's default.
         minutes: time limit of a trial, which an attempt keeps itself.
+        keep_outdated: records of code that has changed since are kept.
         resources: what a trial needs, in the engine's own words.
     """
 
@@ -34,6 +35,7 @@ class RunOptions:
     engine: str = "local"
     workers: int | None = None
     minutes: float = 240
+    keep_outdated: bool = False
     resources: Mapping[str, str] = field(default_factory=dict)
 
 

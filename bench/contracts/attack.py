@@ -1,0 +1,157 @@
+"""What an attack promises."""
+
+from typing import get_args, get_type_hints
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from smashbench.attacks import Attack, Knowledge
+from smashbench.attacks.base import GRANTS, AttackError, WhiteBox
+from smashbench.bench.contracts.base import Check, Subject, require
+from smashbench.bench.experiment.wall import behind_wall, grant
+from smashbench.bench.suite.options import options_of
+
+IMAGES, ATTACKED, NOISE = 80, 7, 0.01
+BRIEF = {"max_steps": 4, "epochs": 4, "steps": 4}
+"""Options that make an attack brief, where it has them."""
+
+
+def _made(subject: Subject) -> Attack:
+    known = options_of(subject.component).model_fields
+    made: Attack = subject.component(**{n: v for n, v in BRIEF.items() if n in known})
+    return made
+
+
+def _encode(x: Tensor) -> Tensor:
+    return avg_pool2d(x, 4)
+
+
+def _protect(z: Tensor) -> Tensor:
+    return z + NOISE * torch.randn_like(z)
+
+
+def _knowledge(images: int = IMAGES) -> Knowledge:
+    """Everything that may be granted, of a client that averages and adds noise."""
+    x, others = torch.rand(2, images, 3, 16, 16)
+    untrained = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 4, stride=4), torch.nn.Sigmoid())
+    return Knowledge(
+        images=x,
+        classes=3,
+        services={
+            "draw": lambda index: _protect(_encode(x[index])),
+            "others": lambda index: _protect(_encode(others[index])),
+            "predict": lambda released: (released.mean((1, 2, 3)) > 0.5).long(),
+            "query": lambda x: _protect(_encode(x)),
+        },
+        others_count=images,
+        white_box=WhiteBox(_encode, _protect, NOISE),
+        untrained=untrained,
+    )
+
+
+def _releases(attack: Attack) -> Tensor:
+    x = torch.rand(ATTACKED, 3, 16, 16)
+    draws = [_protect(_encode(x)) for _ in range(attack.releases)]
+    return draws[0] if len(draws) == 1 else torch.stack(draws, 1)
+
+
+def _run(attack: Attack) -> Tensor:
+    """What it rebuilds behind the wall, with what it says it needs."""
+    torch.manual_seed(0)
+    granted = grant(attack.needs, _knowledge())
+    return behind_wall(attack, granted, lambda: _releases(attack)).guess
+
+
+def _declared(subject: Subject) -> None:
+    kinds = get_args(get_args(get_type_hints(Attack)["kind"])[0])
+    kind = getattr(subject.component, "kind", None)
+    require(kind in kinds, f"kind = {kind!r} should be one of {', '.join(kinds)}")
+    needs = _made(subject).needs
+    require(
+        isinstance(needs, frozenset | set) and set(needs) <= set(GRANTS),
+        f"needs = {needs!r} should be a set of {', '.join(GRANTS)}",
+    )
+    require(
+        ("repeats" in needs) == (_made(subject).releases > 1),
+        "it needs the grant 'repeats' where `releases` is more than 1, and only there",
+    )
+    require(isinstance(subject.component.noise_aware, bool), "noise_aware should be True or False")
+
+
+def _constructor(subject: Subject) -> None:
+    attack = _made(subject)
+    constructed = vars(attack).copy()
+    torch.manual_seed(0)
+    fitted = attack.fit(grant(attack.needs, _knowledge()))
+    require(fitted is attack, "fit should return self")
+    require(
+        all(vars(attack).get(name) is value for name, value in constructed.items()),
+        "fit changes what the constructor stored; end the names of what it learns in _",
+    )
+    require(isinstance(attack.converged_, bool), "converged_ should be True or False")
+    require(
+        all(isinstance(loss, float) for loss in attack.history_),
+        "history_ should be a list of numbers",
+    )
+
+
+def _images(subject: Subject) -> None:
+    guess = _run(_made(subject))
+    require(
+        guess.shape == (ATTACKED, 3, 16, 16),
+        f"reconstruct gives {tuple(guess.shape)} for {ATTACKED} releases of images (3, 16, 16)",
+    )
+    require(
+        bool(guess.min() >= 0) and bool(guess.max() <= 1),
+        f"its images span [{guess.min():.3g}, {guess.max():.3g}]; clamp them to [0, 1]",
+    )
+
+
+def _repeats(subject: Subject) -> None:
+    first, second = _run(_made(subject)), _run(_made(subject))
+    require(
+        torch.allclose(first, second, atol=1e-5),
+        "two fits from one seed rebuild different images: draw from torch's generator",
+    )
+
+
+def _not_finite(subject: Subject) -> None:
+    known, attack = _knowledge(), _made(subject)
+
+    def spoilt(z: Tensor) -> Tensor:
+        return torch.where(torch.arange(len(z)).view(-1, 1, 1, 1) == len(z) - 1, torch.nan, z)
+
+    services = {
+        name: (lambda value, ask=ask: spoilt(ask(value))) if name != "predict" else ask
+        for name, ask in known.services.items()
+    }
+    box = WhiteBox(lambda x: spoilt(_encode(x)), _protect, NOISE)
+    bad = Knowledge(known.images, 3, services, None, IMAGES, box, known.untrained)
+    _refused_or_sound(attack, bad, "releases that are not finite")
+
+
+def _few(subject: Subject) -> None:
+    _refused_or_sound(_made(subject), _knowledge(3), "three images")
+
+
+def _refused_or_sound(attack: Attack, known: Knowledge, what: str) -> None:
+    try:
+        attack.fit(grant(attack.needs, known))
+    except AttackError:
+        return
+    guess = attack.reconstruct(_releases(attack))
+    require(
+        bool(guess.isfinite().all()),
+        f"from {what} it makes images that are not finite; raise AttackError and say why",
+    )
+
+
+ATTACK = (
+    Check("it declares its kind and what it must be granted", _declared),
+    Check("the constructor stores, fit learns", _constructor),
+    Check("it rebuilds images in [0, 1] with what it says it needs", _images),
+    Check("the same seed gives the same images", _repeats),
+    Check("features that are not finite are refused", _not_finite),
+    Check("too few images are refused, or enough", _few),
+)

@@ -1,0 +1,82 @@
+"""What a data set promises."""
+
+import torch
+
+from smashbench.bench.contracts.base import Check, Subject, require
+from smashbench.bench.suite.options import options_of
+from smashbench.datasets import Dataset, DatasetError, Split
+
+SIZES = {"train": 200, "val": 50, "aux": 100, "test": 50}
+PARTS = tuple(SIZES)
+
+
+def _made(subject: Subject, **options: int) -> Dataset:
+    known = options_of(subject.component).model_fields
+    small = {name: size for name, size in SIZES.items() if name in known}
+    made: Dataset = subject.component(**small, **options)
+    return made
+
+
+def _loaded(subject: Subject, **options: int) -> Split | None:
+    """None where it needs data, and nobody said where they are."""
+    if subject.component.needs_data and subject.data is None:
+        return None
+    return _made(subject, **options).load(subject.data)
+
+
+def _asks(subject: Subject) -> None:
+    if not subject.component.needs_data:
+        return
+    try:
+        _made(subject).load(None)
+    except DatasetError as error:
+        require(
+            "--data" in str(error),
+            f"without a data folder it says {str(error)!r}; say that --data DIR is to be given",
+        )
+    else:
+        require(False, "it loads without a data folder; set needs_data = False")
+
+
+def _parts(subject: Subject) -> None:
+    if (split := _loaded(subject)) is None:
+        return
+    seen: set[bytes] = set()
+    for name in PARTS:
+        part = getattr(split, name)
+        require(part.x.dtype == torch.float32, f"images of {name!r} should be float32 in [0, 1]")
+        require(part.x.shape[1:] == split.shape, f"images of {name!r} have another shape")
+        require(len(part.x) == len(part.y), f"{name!r} has {len(part.y)} labels for its images")
+        images = {x.numpy().tobytes() for x in part.x}
+        require(not images & seen, f"{name!r} has images that are in another part, too")
+        seen |= images
+
+
+def _classes(subject: Subject) -> None:
+    if (split := _loaded(subject)) is None:
+        return
+    for name in PARTS:
+        counts = getattr(split, name).y.bincount(minlength=split.classes)
+        require(
+            bool(counts.max() <= 1.6 * counts.min() + 8),
+            f"the classes of {name!r} have from {counts.min()} to {counts.max()} images: deal "
+            "every part evenly",
+        )
+
+
+def _repeats(subject: Subject) -> None:
+    split, again = _loaded(subject), _loaded(subject)
+    if split is None or again is None:
+        return
+    require(split.hash == again.hash, "two loads give different images; seed what is random")
+    if "seed" in options_of(subject.component).model_fields:
+        other = _loaded(subject, seed=1)
+        require(other is not None and other.hash != split.hash, "its seed changes nothing")
+
+
+DATASET = (
+    Check("without its files it says what is to be given", _asks),
+    Check("four parts without a common image", _parts),
+    Check("every part has all classes, evenly", _classes),
+    Check("the same options give the same images", _repeats),
+)

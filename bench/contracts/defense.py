@@ -1,0 +1,183 @@
+"""What a defense promises."""
+
+import re
+from copy import deepcopy
+from math import isfinite
+from typing import get_args
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from smashbench.bench.contracts.base import Check, Subject, require
+from smashbench.bench.experiment.make_victim import make_victim
+from smashbench.bench.experiment.models.small import Small
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.experiment.watch import WATCHED
+from smashbench.bench.suite.options import options_of
+from smashbench.datasets import Part, Split
+from smashbench.defenses import Defense
+from smashbench.defenses.base import Diagnostic, Role, Step
+
+SHAPE, CLASSES, IMAGES = (8, 4, 4), 5, 30
+EPOCHS = 8
+"""So that what waits for some epochs has begun."""
+AT_ONCE = {"warmup_epochs": 0, "shutoff_steps": 0}
+"""Options that make a defense begin at once, where it has them."""
+
+
+def _made(subject: Subject) -> Defense:
+    known = options_of(subject.component).model_fields
+    early = {name: value for name, value in AT_ONCE.items() if name in known}
+    made: Defense = subject.component(SHAPE, CLASSES, **early)
+    return made
+
+
+def _features() -> tuple[Tensor, Tensor]:
+    return torch.rand(IMAGES, *SHAPE, requires_grad=True), torch.arange(IMAGES) % CLASSES
+
+
+def _step(z: Tensor, y: Tensor, defense: Defense) -> Step:
+    return Step(torch.rand(len(z), 3, 16, 16), y, z, defense)
+
+
+def _strength(subject: Subject) -> None:
+    knob, options = subject.component.strength, list(options_of(subject.component).model_fields)
+    require(
+        knob is None or knob in options,
+        f"strength = {knob!r} is none of its options ({', '.join(options) or 'it has none'})",
+    )
+    roles = get_args(Role)
+    require(subject.component.role in roles, f"role should be one of {', '.join(roles)}")
+
+
+def _releases(subject: Subject) -> None:
+    defense, (z, _) = _made(subject), _features()
+    for mode in (True, False):
+        released = defense.train(mode)(z)
+        require(
+            released.shape == z.shape,
+            f"forward makes {tuple(released.shape)} of features {tuple(z.shape)}; releases have "
+            "the features' shape",
+        )
+        require(bool(released.isfinite().all()), "forward gives values that are not finite")
+
+
+def _random(subject: Subject) -> None:
+    defense, (z, _) = _made(subject).eval(), _features()
+    equal = torch.equal(defense(z), defense(z))
+    require(
+        defense.randomized != equal,
+        f"two releases of the same features are {'equal' if equal else 'different'}, but "
+        f"`randomized` is {defense.randomized}",
+    )
+    torch.manual_seed(3)
+    first = defense(z)
+    torch.manual_seed(3)
+    require(
+        torch.equal(first, defense(z)),
+        "two releases after the same torch.manual_seed differ: draw from torch's generator",
+    )
+
+
+def _penalty(subject: Subject) -> None:
+    defense, (z, y) = _made(subject), _features()
+    seen: set[str] = set()
+    for defense.epoch in range(EPOCHS):
+        if defense.wants_refresh:
+            defense.refresh(z.detach(), y)
+        penalty, diagnostics = defense.train().penalty(_step(z, y, defense))
+        require(
+            penalty.shape == () and bool(penalty.isfinite()),
+            f"penalty gives {penalty.detach()} in epoch {defense.epoch}, not one finite number",
+        )
+        for name, value in diagnostics.items():
+            require(
+                value.shape == () and not value.requires_grad,
+                f"the diagnostic {name!r} should be a scalar tensor, detached",
+            )
+        seen |= diagnostics.keys()
+    declared = subject.component.diagnostics
+    require(
+        seen == declared.keys(),
+        f"penalty reports the diagnostics {sorted(seen)}, but declared are {sorted(declared)}",
+    )
+    for name, each in declared.items():
+        fits = isinstance(each, Diagnostic) and re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        require(bool(fits), f"the diagnostic {name!r} should be declared as Diagnostic(label)")
+        require(name not in WATCHED, f"the diagnostic {name!r} is watched already; rename it")
+
+
+def _gradients(subject: Subject) -> None:
+    defense, (z, y) = _made(subject), _features()
+    defense.epoch = EPOCHS
+    if defense.wants_refresh:
+        defense.refresh(z.detach(), y)
+    step = _step(z, y, defense.train())
+    penalty, _ = defense.penalty(step)
+    targets = defense.targets(y)
+    require(
+        targets.shape in ((IMAGES,), (IMAGES, CLASSES)),
+        f"targets gives {tuple(targets.shape)}: should be classes (B,), or probabilities "
+        "(B, classes)",
+    )
+    logits = step.released.flatten(1)[:, :CLASSES]
+    (cross_entropy(logits, targets) + penalty).backward()
+    require(
+        z.grad is not None and bool(z.grad.isfinite().all()),
+        "no finite gradient reaches the encoder through forward and penalty",
+    )
+
+
+def _payload(subject: Subject) -> None:
+    defense, (z, _) = _made(subject).eval(), _features()
+    bits = defense.payload(defense(z).detach())
+    require(
+        isinstance(bits, int) and bits > 0, f"payload gives {bits!r}: should be bits for one image"
+    )
+    noise = defense.noise
+    require(
+        isinstance(noise, float | int) and noise >= 0 and isfinite(noise),
+        f"noise = {noise!r} should be a standard deviation",
+    )
+    copy = deepcopy(defense)
+    copy.load_state_dict(defense.state_dict())
+
+
+def _trains(subject: Subject) -> None:
+    """Twice, from one seed: the same victim, whose weights can be stored."""
+    parts = {
+        name: Part(torch.rand(n, 3, 32, 32), torch.arange(n) % CLASSES)
+        for name, n in (("train", 60), ("val", 20), ("aux", 20), ("test", 20))
+    }
+    split = Split.build(parts, CLASSES)
+    made = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        victim = Victim(Small(), subject.component, split.shape, CLASSES)
+        results = make_victim(victim, split, Training(epochs=2, batch_size=30), 0).results
+        require(isfinite(results.history[-1]["loss"] or 0), "a victim's loss is not finite")
+        made.append((victim.weights(), results))
+    require(made[0] == made[1], "two victims trained from one seed differ")
+    again = Victim(Small(), subject.component, split.shape, CLASSES)
+    again.restore(made[0][0])
+    torch.manual_seed(6)
+    ours = victim.release(split.test.x)
+    torch.manual_seed(6)
+    require(
+        torch.allclose(ours, again.release(split.test.x), atol=1e-5),
+        "a victim restored from its weights releases something else: keep what it learns in "
+        "parameters or buffers",
+    )
+
+
+DEFENSE = (
+    Check("its strength is one of its options, its role is known", _strength),
+    Check("releases have the features' shape and are finite", _releases),
+    Check("it says whether releases are random, and seeds repeat them", _random),
+    Check("the penalty is a number, its diagnostics are declared", _penalty),
+    Check("gradients reach the encoder, targets fit the cross entropy", _gradients),
+    Check("it says how many bits are sent, and can be copied", _payload),
+    Check("a victim trains with it, repeats, and can be stored", _trains),
+)

@@ -1,0 +1,72 @@
+"""What every component promises: a name, and options that a suite can set."""
+
+import inspect
+import re
+from typing import get_type_hints
+
+from pydantic import ValidationError
+
+from smashbench.bench.contracts.base import BrokenError, Check, Subject, require
+from smashbench.bench.frozen import explain
+from smashbench.bench.suite.options import options_of, resolve
+from smashbench.defenses import Defense
+
+LONGEST = 300
+"""Most characters of the first sentence of a description, which `smashbench list` shows."""
+
+
+def _described(subject: Subject) -> None:
+    require(
+        re.fullmatch(r"[a-z][a-z0-9_]*", subject.name) is not None,
+        f"its name {subject.name!r} should be lower case, digits and underscores",
+    )
+    text = vars(subject.component).get("__doc__") or ""
+    require(bool(text.strip()), "it has no docstring; say in one sentence what it is")
+    require(
+        len(text.split(".\n")[0]) < LONGEST,
+        f"the first sentence of its docstring is longer than {LONGEST} characters",
+    )
+
+
+def _keyword_only(subject: Subject) -> None:
+    """Positional are the shape and the classes of a defense alone."""
+    wanted = ["shape", "classes"] if issubclass(subject.component, Defense) else []
+    parameters = inspect.signature(subject.component).parameters.values()
+    found = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    require(
+        found == wanted,
+        f"its constructor takes {found or 'nothing'} by position instead of {wanted or 'nothing'}; "
+        "write `*,` before its options",
+    )
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY:
+            require(p.default is not p.empty, f"its option {p.name!r} has no default")
+            require(
+                p.name in get_type_hints(subject.component.__init__),
+                f"its option {p.name!r} has no type; write e.g. `{p.name}: float = 0.1`",
+            )
+
+
+def _documented(subject: Subject) -> None:
+    documented = "".join(base.__doc__ or "" for base in subject.component.__mro__)
+    for option in options_of(subject.component).model_fields:
+        require(
+            re.search(rf"\b{option}\b", documented) is not None,
+            f"its option {option!r} is not in its docstring",
+        )
+
+
+def _defaults(subject: Subject) -> None:
+    try:
+        resolve(subject.component, {})
+    except ValidationError as error:
+        lines = explain(error, "", options_of(subject.component))
+        raise BrokenError("its defaults are not valid: " + "; ".join(lines)) from None
+
+
+OPTIONS = (
+    Check("it has a name and says what it is", _described),
+    Check("its options are keyword-only, with types and defaults", _keyword_only),
+    Check("every option is documented", _documented),
+    Check("its defaults are valid values", _defaults),
+)

@@ -1,0 +1,42 @@
+"""Plug-ins as the command line takes them: of every kind, also of those of the upper wings."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from smashbench.bench.suite.plugins import KINDS, Kind, Loaded, load_installed, load_plugin
+
+
+def plug(paths: Iterable[Path]) -> list[Loaded]:
+    """Loads the plug-ins of installed packages, and these files.
+
+    Raises:
+        BenchError: one cannot be run, or is no plug-in.
+    """
+    KINDS.setdefault("FIGURES", Kind("figure", _figure, _figures, instances=True))
+    KINDS.setdefault("ENGINES", Kind("engine", _engine, _engines))
+    load_installed()
+    return [load_plugin(path) for path in paths]
+
+
+def _figure() -> type:
+    from smashbench.bench.report.figures import Figure
+
+    return Figure
+
+
+def _figures() -> object:
+    from smashbench.bench.report.figures import FIGURES
+
+    return FIGURES
+
+
+def _engine() -> type:
+    from smashbench.bench.run.engines import Engine
+
+    return Engine
+
+
+def _engines() -> object:
+    from smashbench.bench.run.engines import ENGINES
+
+    return ENGINES

@@ -1,0 +1,63 @@
+"""Measuring what a finished trial made again: after a metric has changed or been added."""
+
+from typing import Any
+
+import torch
+
+from smashbench.bench.experiment.attack_victim import samples_of
+from smashbench.bench.experiment.measure import measure_victim, samples_of_images
+from smashbench.bench.experiment.scoring import rescore
+from smashbench.bench.run.victims import restored, trained, write_arrays
+from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.record import AttackRecord, VictimRecord
+from smashbench.bench.store.store import RECONSTRUCTIONS, Store
+from smashbench.bench.suite.source import scoring_of
+from smashbench.bench.suite.trial import Trial
+from smashbench.datasets import Split
+
+
+def measure_again(trial: Trial, store: Store, split: Split) -> None:
+    """Measures a victim anew from its weights, or scores an attack anew from its reconstructions;
+    what was not measured by other code than the present one stays as it is.
+
+    Raises:
+        BenchError: the images are others, or something it needs is damaged.
+    """
+    record = store.finished(trial.key)
+    assert record
+    if isinstance(record, VictimRecord):
+        _victim(trial, trained(store, trial.key, split), store, split)
+    else:
+        _attack(trial, record, store, split)
+
+
+def _victim(trial: Trial, record: VictimRecord, store: Store, split: Split) -> None:
+    victim = restored(store, trial.key, record.checkpoint_sha256, split)
+    results, correct = measure_victim(victim, split, record.config.seed, record.history)
+    files = {"scores": {"correct": correct}, "samples": samples_of_images(split)}
+    changes = dict(results) | {
+        "arrays": record.arrays | write_arrays(store, trial.key, files),
+        "scoring": scoring_of(trial),
+    }
+    store.write(VictimRecord.model_validate({**dict(record), **changes}))
+
+
+def _attack(trial: Trial, record: AttackRecord, store: Store, split: Split) -> None:
+    victim = trained(store, record.parent, split)
+    floor = victim.floors["mean_image"]
+    wanted = scoring_of(trial)
+    stale = {name for name, code in wanted.items() if record.scoring.get(name) != code}
+    try:
+        scores = store.arrays(record, "scores")
+    except DamagedError:  # and set aside
+        scores, stale = {}, set(wanted)
+    pixels = torch.from_numpy(store.arrays(record, RECONSTRUCTIONS)[RECONSTRUCTIONS])
+    results, scores = rescore(record, scores, stale, pixels, split.test.x, floor)
+    guess = pixels.to(split.test.x.device, torch.float32) / 255
+    files: dict[str, dict[str, Any]]
+    files = {"scores": scores, "samples": samples_of(split, guess, scores["mse"])}
+    changes = dict(results) | {
+        "arrays": record.arrays | write_arrays(store, trial.key, files),
+        "scoring": wanted,
+    }
+    store.write(AttackRecord.model_validate({**dict(record), **changes}))

@@ -1,0 +1,205 @@
+"""Components from outside: loaded, refused with a reason, hashed, kept, and asked for again."""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.plugged import plug
+from smashbench.bench.suite import toml
+from smashbench.bench.suite.plugins import LOADED, load_plugin
+from smashbench.bench.suite.source import scoring_of, source_of
+from smashbench.defenses import DEFENSES
+from tests.forge import HASH
+from tests.forge import victim_trial as trial_of
+from tests.plugged import DEFENSE, METRIC, unplugged
+
+pytestmark = pytest.mark.usefixtures("clean")
+SMALL = (
+    *("--set", "attacks={mean={}}", "--set", "seeds=[0]", "--set", "training.epochs=1"),
+    *("--set", "dataset={use='photos',train=100,val=20,aux=100,test=40}"),
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(source: str, name: str = "mine.py") -> Path:
+        path = tmp_path / name
+        path.write_text(source)
+        return path
+
+    return written
+
+
+def test_a_file_adds_what_its_tables_hold_and_nothing_twice(write):
+    path = write(DEFENSE + METRIC)
+    (loaded,) = plug([path])
+    assert loaded.tables == {"DEFENSES": ("shift",), "METRICS": ("mae",)}
+    assert DEFENSES["shift"].__name__ == "Shift"
+    assert METRICS["mae"].label == "MAE"
+    assert plug([path]) == [loaded]
+    with pytest.raises(BenchError, match=r"another mine\.py is loaded; rename one"):
+        load_plugin(write(DEFENSE + "x = 1"))
+
+
+BAD = [
+    ("x = ", r"mine\.py, line 1: SyntaxError"),
+    ("import no_such_module", r"mine\.py, line 1: ModuleNotFoundError"),
+    ("x = 1\ny = 1 / 0", r"mine\.py, line 2: ZeroDivisionError"),
+    ("raise SystemExit(3)", r"mine\.py, line 1: SystemExit"),
+    ("class Mine: pass", "adds nothing; give it a table"),
+    ("DEFENSES = {}", "adds nothing"),
+    ("DEFENSES = 3", "should be a table"),
+    ("class A: pass\nDEFENSES = {'a': A}", "should be a subclass of Defense"),
+    ("DEFENSES = {'a': 3}", "should be a subclass of Defense; it is 3"),
+    (DEFENSE + "DEFENSES = {'Shift': Shift}", "names are lower case"),
+    (DEFENSE + "DEFENSES = {3: Shift}", "names are lower case"),
+    (DEFENSE + "DEFENSES = {'noise': Shift}", "there is a defense of this name; rename it"),
+    (DEFENSE + "METRICS = {'a': Shift}", "should be a Metric object"),
+    (METRIC + "METRICS = {'other': MAE}", "calls itself 'mae'; use one name"),
+    (DEFENSE + "FIGURES = {}", "should be a list of Figure objects"),
+    (DEFENSE + "FIGURES = [3]", "names are lower case"),
+    (DEFENSE + "ENGINES = {'mine': Shift}", "should be a subclass of Engine"),
+]
+
+
+@pytest.mark.parametrize(("source", "words"), BAD)
+def test_what_is_no_plugin_is_one_error_and_adds_nothing(write, source, words, monkeypatch):
+    before = list(DEFENSES)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    with pytest.raises(BenchError, match=words):
+        plug([write(source)])
+    assert list(DEFENSES) == before
+    assert not LOADED
+
+
+def test_a_name_that_is_no_python_file_is_refused(write, refused, tmp_path):
+    refused(["list", "--plugin", tmp_path / "none.py"], "plug-in", "No such file")
+    refused(["list", "--plugin", write("", "my-defense.py")], "should be a Python file")
+    refused(["list", "--plugin", tmp_path], "should be a Python file")
+
+
+def test_a_plugin_has_a_source_and_its_edits_count(write):
+    def sources(text: str) -> tuple[str | None, str]:
+        with unplugged():
+            plug([write(text)])
+            return source_of(trial_of("shift")), scoring_of(trial_of("none"))["mae"]
+
+    whole = DEFENSE + METRIC
+    plain = sources(whole)
+    assert sources("# mine\n" + whole.replace("Shifts the", "It shifts the")) == plain
+    edited = sources(whole.replace("z + self.by", "z - self.by"))
+    assert edited[0] != plain[0]  # a file is one: its metric counts as edited, too
+    assert source_of(trial_of("shift")) is None
+
+
+def test_an_installed_package_announces_its_own(tmp_path, monkeypatch, here):
+    site = tmp_path / "site"
+    (site / "acme").mkdir(parents=True)
+    (site / "acme" / "__init__.py").touch()
+    (site / "acme" / "help.py").write_text("BY = 0.25\n")
+    (site / "acme" / "smash.py").write_text("from .help import BY\n" + DEFENSE)
+    info = site / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[smashbench.plugins]\nmine = acme.smash\n")
+    monkeypatch.syspath_prepend(site)
+    assert "shift" in here("list").stdout
+    plain = source_of(trial_of("shift"))
+    suite = toml.load("smoke", ["defenses={none={},shift={}}"])
+    assert [plugin.name for plugin in suite.plugins] == ["acme.smash"]
+    assert toml.load("smoke").plugins == ()
+    for name in ("acme.smash", "acme.help", "acme"):
+        del sys.modules[name]
+    (site / "acme" / "help.py").write_text("BY = 0.125\n")
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        assert "shift" in here("list").stdout
+        assert source_of(trial_of("shift")) != plain
+    (info / "entry_points.txt").write_text("[smashbench.plugins]\nmine = acme.gone\n")
+    LOADED.clear()
+    done = here("list")
+    assert done.returncode == 2
+    assert re.search(r"plug-in 'acme.gone' of the package acme: .*uninstall it", done.stderr)
+
+
+def test_a_suite_names_its_plugins_by_paths_from_its_own_folder(write, tmp_path, refused, here):
+    write(DEFENSE)
+    text = (toml.SUITES / "smoke.toml").read_text()
+    suite = write('plugins = ["mine.py"]\n' + text + "[defenses.shift]\n", "suite.toml")
+    assert "shift" in here("run", suite, "--dry-run", "--out", tmp_path / "out").stdout
+    (plugin,) = toml.load(str(suite)).plugins
+    assert plugin.sha256 == hashlib.sha256(DEFENSE.encode()).hexdigest()
+    suite.write_text(text.replace("description", 'plugins = "mine.py"\ndescription', 1))
+    refused(["run", suite, "--dry-run"], "should be a list")
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_source_and_a_rerun_asks_for_it(write, tmp_path, here, refused):
+    path, out = write(DEFENSE), tmp_path / "out"
+    command = ["run", "smoke", "--plugin", path, "--out", out, *SMALL, "--workers", 1]
+    command += ["--set", "defenses={none={},shift={strengths=[0.25]}}"]
+    done = here(*command)
+    assert done.returncode == 0, done.stderr
+    assert "shift" in done.stdout
+    assert (out / "plugins" / "mine.py").read_text() == DEFENSE
+    saved = json.loads((out / "suite.json").read_text())
+    assert saved["plugins"][0]["name"] == "mine.py"
+    assert f"--plugin {path}" in saved["command"]
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        assert "4 trials: 3 done, 1 unverified" in here("status", out).stdout
+        assert "shift" in here("report", out).stdout
+        refused(["rerun", out], "mine.py", f"--plugin {out / 'plugins' / 'mine.py'}")
+    with unplugged():
+        LOADED.clear()
+        DEFENSES.pop("shift", None)
+        write(DEFENSE.replace("z + self.by", "z - self.by"))
+        assert "2 outdated" in here("status", out, "--plugin", path).stdout
+        done = here("rerun", out, "--plugin", path, "--workers", 1)
+        assert done.returncode == 0, done.stderr
+        assert "- self.by" in (out / "plugins" / "mine.py").read_text()
+        assert "4 done" in here("status", out, "--plugin", path).stdout
+
+
+def test_a_foreign_suite_cannot_name_a_plugin_elsewhere(folder, refused):
+    path = folder / "suite.json"
+    content = json.loads(path.read_text())
+    for name in ("../mine.py", "/etc/mine.py", "", "a b"):
+        content["plugins"] = [{"name": name, "sha256": 4 * HASH}]
+        path.write_text(json.dumps(content))
+        refused(["report", folder], "is altered", "plugins")
+
+
+def test_what_breaks_a_contract_is_explained(write, here):
+    broken = DEFENSE.replace("z + self.by", "(z + self.by)[:, :1]").replace(
+        "*, by: float = 0.5", "*, by: float"
+    )
+    done = here("check", write(broken))
+    assert done.returncode == 1
+    assert "FAILED  its options are keyword-only" in done.stdout
+    assert "its option 'by' has no default" in done.stdout
+    done = here("check", write(DEFENSE.replace("z + self.by", "z + self.gone"), "other.py"))
+    assert done.returncode == 2  # there is a defense of this name
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        wrong = DEFENSE.replace("z + self.by", "z * float('nan')").replace("by: how far.", "")
+        done = here("check", write(wrong, "third.py"))
+    assert "its option 'by' is not in its docstring" in done.stdout
+    assert "forward gives values that are not finite" in done.stdout
+    assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
+
+
+def here_again(here, path: Path) -> str:
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        return here("check", path).stdout
