@@ -17,6 +17,29 @@ class AttackError(Exception):
     """The attack cannot run on what it was given; the message says what it needs."""
 
 
+class OversizedError(AttackError):
+    """What is to be computed does not fit in memory; it was not begun."""
+
+
+MEMORY = 4 * 2**30
+"""Bytes that one computation may take. The same on every machine, so that results are, too."""
+
+
+def require_memory(needed: float, what: str) -> None:
+    """Refuses a computation before it is begun and a process is killed.
+
+    Args:
+        needed: bytes, by an estimate.
+        what: the computation, with the sizes that decide.
+
+    Raises:
+        OversizedError: it needs more than ``MEMORY``.
+    """
+    if needed > MEMORY:
+        gigabytes = f"{needed / 2**30:.1f} GiB, more than {MEMORY / 2**30:.0f}"
+        raise OversizedError(f"{what} would need {gigabytes}")
+
+
 class WhiteBox(NamedTuple):
     """What the grant ``client`` gives: the client itself.
 

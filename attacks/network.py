@@ -6,7 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, pixel_unshuffle, silu, unfold
 
-from smashbench.attacks.base import AttackError
+from smashbench.attacks.base import AttackError, require_memory
+
+UNFOLDED = 2**30
+"""Most bytes of neighbourhoods that are unfolded at once."""
 
 
 def as_map(z: Tensor) -> Tensor:
@@ -109,14 +112,26 @@ class _Residual(nn.Module):
 
 def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:
     """The convolution of standardised z (N, C', H', W') that predicts ``low`` (N, P, H', W') with
-    the least squared error, slightly ridged; in closed form. A single place has no neighbours."""
+    the least squared error, slightly ridged; in closed form. A single place has no neighbours.
+
+    Raises:
+        OversizedError: the moments do not fit in memory.
+    """
     size = size if max(z.shape[2:]) > 1 else 1
-    patches = unfold(z, size, padding=size // 2).mT.flatten(0, 1)
-    patches = torch.cat([patches, torch.ones_like(patches[:, :1])], 1)
-    targets = low.flatten(2).mT.flatten(0, 1)
-    moments = (patches.T @ patches / len(patches)).double()
+    inputs, places = z.shape[1] * size**2 + 1, z.shape[2] * z.shape[3]
+    require_memory(
+        8 * inputs * (4 * inputs + 2 * low.shape[1]),
+        f"a linear map of neighbourhoods of {inputs} features in closed form",
+    )
+    moments = cross = torch.zeros((), dtype=torch.float64, device=z.device)
+    at_once = max(1, UNFOLDED // (4 * inputs * places))
+    for part, part_low in zip(z.split(at_once), low.split(at_once), strict=True):
+        patches = unfold(part, size, padding=size // 2).mT.flatten(0, 1)
+        patches = torch.cat([patches, torch.ones_like(patches[:, :1])], 1)
+        targets = part_low.flatten(2).mT.flatten(0, 1)
+        moments = moments + (patches.T @ patches / (len(z) * places)).double()
+        cross = cross + (patches.T @ targets / (len(z) * places)).double()
     ridge = 1e-3 * torch.eye(len(moments), dtype=moments.dtype, device=z.device)
-    cross = (patches.T @ targets / len(patches)).double()
     weight = torch.linalg.solve(moments + ridge, cross).float().T
     convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2)
     shape = convolution.weight.shape

@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, releases, require_memory
 
 PENALTIES = torch.logspace(-6, 1, 15)
 """Candidates for the ridge penalty, in units of the mean variance of a feature."""
@@ -44,9 +44,18 @@ class Ridge(Attack):
     def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
         """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
         ``val`` pairs. Sets ``weight_`` (D, P), ``mean_z_`` (D,) and ``mean_x_`` (P,) for
-        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``."""
+        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``.
+
+        Raises:
+            OversizedError: the moments do not fit in memory.
+        """
         self.image_shape_ = x.shape[1:]
         z, x, z_val, x_val = (values.flatten(1) for values in (z, x, z_val, x_val))
+        n, d, p = len(z) + len(z_val), z.shape[1], x.shape[1]
+        require_memory(
+            8 * (3 * d * d + 3 * d * p) + 4 * n * (2 * d + p),
+            f"a linear map of {d} features to {p} pixels in closed form",
+        )
         mean_z, mean_x = z.mean(0), x.mean(0)
         centred = z - mean_z
         values, vectors = torch.linalg.eigh((centred.T @ centred / len(z)).double())

@@ -1,6 +1,7 @@
 """The command line: ``smashbench``."""
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -141,4 +142,10 @@ def _parser() -> argparse.ArgumentParser:
 def entry() -> int:
     """The process ``smashbench``."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be stopped is to be interrupted
-    return main()
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code

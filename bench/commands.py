@@ -86,7 +86,7 @@ def _options(choice: Namespace, folder: Path) -> "RunOptions":
     resources = {}
     for text in choice.resources:
         name, sign, value = text.partition("=")
-        if not sign:
+        if not sign or not name.strip():
             raise BenchError(f"--resource {text!r}: write name=value, e.g. --resource mem=4G")
         resources[name] = value
     if choice.workers is not None and choice.workers < 1:
@@ -210,7 +210,7 @@ def list_all(choice: Namespace) -> int:
     for title, entries in (lines | {"suites": toml.names()}).items():
         print(title)
         for name, text in entries.items():
-            print(f"  {name:<16}{' '.join(text.split()).rstrip('.')}")
+            print(f"  {name:<15} {' '.join(text.split()).rstrip('.')}")
     return 0
 
 

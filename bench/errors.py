@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LONGEST = 100
+"""Most characters of an unknown name that an error repeats."""
 SHOWN = 20
 """Most names that an error lists."""
 
@@ -14,6 +16,7 @@ class BenchError(Exception):
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """``unknown defense 'nois'; did you mean 'noise'?``, or the list when nothing is close."""
     known = sorted(known)
+    name = name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
     if not known:
         return f"unknown {what} {name!r}; there is none"
     close = get_close_matches(name, known, n=1)

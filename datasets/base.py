@@ -5,11 +5,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le, Lt
 from torch import Tensor
+
+Seed = Annotated[int, Ge(0), Lt(2**63)]
+"""Of what is random about a data set."""
+Images = Annotated[int, Ge(10), Le(10_000_000)]
+"""Of one part of a made-up or cut-out set."""
+PerClass = Annotated[int, Ge(0), Le(10_000_000)]
+"""Images that are used of every class, or of a part; 0 for all."""
 
 
 class DatasetError(Exception):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from annotated_types import Ge, MultipleOf
+from annotated_types import Ge, Le, MultipleOf
 
 from smashbench.datasets.image_folder import ImageFolder
 
@@ -21,7 +21,7 @@ class FaceScrub(ImageFolder):
         self,
         *,
         folder: str = "facescrub",
-        size: Annotated[int, Ge(32), MultipleOf(16)] = 48,
+        size: Annotated[int, Ge(32), Le(1024), MultipleOf(16)] = 48,
         **options: Any,
     ) -> None:
         super().__init__(folder=folder, size=size, **options)

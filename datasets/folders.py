@@ -16,6 +16,9 @@ from tqdm import tqdm
 from smashbench.datasets.base import DatasetError
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp"}
+FORMATS = ("BMP", "JPEG", "PNG", "PPM", "WEBP")
+"""What a file may be, whatever its name: Pillow would hand others to programs such as
+Ghostscript."""
 
 
 def version() -> str:
@@ -79,7 +82,7 @@ def read_images(paths: Sequence[Path], size: int, title: str) -> Tensor:
 
 def _read(path: Path, size: int) -> np.ndarray:
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=FORMATS) as file:
             if file.mode[0] in "IF":
                 raise ValueError("more than 8 bits a channel, convert it")
             image = _upright(file).convert("RGB")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
-from smashbench.datasets.base import Dataset, DatasetError, Part, Prior, Split
+from smashbench.datasets.base import Dataset, DatasetError, Images, Part, Prior, Seed, Split
 
 SIDE, FACTORS = 16, 12
 SPREAD, DETAIL, APART = 0.01, 0.005, 0.03
@@ -30,12 +30,12 @@ class Gaussian(Dataset):
     def __init__(
         self,
         *,
-        components: Annotated[int, Ge(1)] = 3,
-        train: Annotated[int, Ge(10)] = 1000,
-        val: Annotated[int, Ge(10)] = 100,
-        aux: Annotated[int, Ge(10)] = 20_000,
-        test: Annotated[int, Ge(10)] = 5000,
-        seed: Annotated[int, Ge(0)] = 0,
+        components: Annotated[int, Ge(1), Le(1000)] = 3,
+        train: Images = 1000,
+        val: Images = 100,
+        aux: Images = 20_000,
+        test: Images = 5000,
+        seed: Seed = 0,
     ) -> None:
         self.components, self.seed = components, seed
         self.train, self.val, self.aux, self.test = train, val, aux, test

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from annotated_types import Ge, MultipleOf
+from annotated_types import Ge, Le, MultipleOf
 from torch import Tensor
 
-from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.base import DatasetError, Part, PerClass, Seed
 from smashbench.datasets.folders import by_folder, read_images, version
 from smashbench.datasets.stored import Arrays, Stored, dealt
 
@@ -35,9 +35,9 @@ class ImageFolder(Stored):
         self,
         *,
         folder: str = "images",
-        size: Annotated[int, Ge(32), MultipleOf(16)] = 64,
-        per_class: Annotated[int, Ge(0)] = 0,
-        seed: Annotated[int, Ge(0)] = 0,
+        size: Annotated[int, Ge(32), Le(1024), MultipleOf(16)] = 64,
+        per_class: PerClass = 0,
+        seed: Seed = 0,
     ) -> None:
         self.folder, self.size, self.per_class, self.seed = folder, size, per_class, seed
 
@@ -74,7 +74,7 @@ class ImageFolder(Stored):
             least = int(counts.sum(0).min())
             raise DatasetError(
                 f"{self.name}: a class of {least} images is too small: each of the four parts "
-                "needs one of every class, five images are enough"
+                "needs one of every class"
             )
         return parts, int(y.max()) + 1
 

@@ -3,11 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from annotated_types import Ge
-
-from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.base import DatasetError, Part, PerClass, Seed
 from smashbench.datasets.download import md5_of
 from smashbench.datasets.stored import Arrays, Stored, dealt
 
@@ -29,9 +27,9 @@ class Official(Stored):
     def __init__(
         self,
         *,
-        n: Annotated[int, Ge(0)] = 0,
-        n_test: Annotated[int, Ge(0)] = 0,
-        seed: Annotated[int, Ge(0)] = 0,
+        n: PerClass = 0,
+        n_test: PerClass = 0,
+        seed: Seed = 0,
     ) -> None:
         self.n, self.n_test, self.seed = n, n_test, seed
 

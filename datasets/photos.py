@@ -2,14 +2,12 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from PIL import Image
 
-from smashbench.datasets.base import Dataset, DatasetError, Part, Split
+from smashbench.datasets.base import Dataset, DatasetError, Images, Part, Seed, Split
 
 PHOTOS = {
     "astronaut": "astronaut.png",
@@ -43,11 +41,11 @@ class Photos(Dataset):
     def __init__(
         self,
         *,
-        train: Annotated[int, Ge(10)] = 4000,
-        val: Annotated[int, Ge(10)] = 500,
-        aux: Annotated[int, Ge(10)] = 2500,
-        test: Annotated[int, Ge(10)] = 1000,
-        seed: Annotated[int, Ge(0)] = 0,
+        train: Images = 4000,
+        val: Images = 500,
+        aux: Images = 2500,
+        test: Images = 1000,
+        seed: Seed = 0,
     ) -> None:
         self.train, self.val, self.aux, self.test, self.seed = train, val, aux, test, seed
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from smashbench.datasets.base import Dataset, DatasetError, Part, Split
@@ -14,6 +15,18 @@ from smashbench.datasets.split import stratified
 Arrays = dict[str, Tensor]
 """Decoded images: ``x`` (N, C, H, W) uint8 with labels ``y`` (N,) int64, and where the set has a
 test set of its own, ``x_test`` and ``y_test``."""
+
+
+def _are_images(arrays: Arrays) -> bool:
+    """Whether these are arrays as ``decode`` makes them."""
+    pairs = {"x": "y"} | ({"x_test": "y_test"} if "x_test" in arrays else {})
+    return arrays.keys() >= {*pairs, *pairs.values()} and all(
+        arrays[x].dtype == torch.uint8
+        and arrays[x].ndim == 4
+        and arrays[y].dtype == torch.int64
+        and arrays[y].shape == arrays[x].shape[:1]
+        for x, y in pairs.items()
+    )
 
 
 def dealt(x: Tensor, y: Tensor, shares: Mapping[str, float], seed: int) -> dict[str, Part]:
@@ -63,7 +76,8 @@ class Stored(Dataset):
 
     def load(self, root: Path | None) -> Split:
         folder = self.find(root)
-        arrays = decoded(self.name, self.decoding, self.files(folder), lambda: self.decode(folder))
+        files, decode = self.files(folder), lambda: self.decode(folder)
+        arrays = decoded(self.name, self.decoding, files, decode, _are_images)
         parts, classes = self.deal(arrays)
         return Split.build(parts, classes)
 

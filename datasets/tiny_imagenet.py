@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from annotated_types import Ge
 
-from smashbench.datasets.base import DatasetError, Part
+from smashbench.datasets.base import DatasetError, Part, PerClass, Seed
 from smashbench.datasets.download import download, unpack
 from smashbench.datasets.folders import is_image, read_images, version
 from smashbench.datasets.image_folder import per_class
@@ -32,9 +31,7 @@ class TinyImageNet(Stored):
 
     name = "tiny_imagenet"
 
-    def __init__(
-        self, *, per_class: Annotated[int, Ge(0)] = 0, seed: Annotated[int, Ge(0)] = 0
-    ) -> None:
+    def __init__(self, *, per_class: PerClass = 0, seed: Seed = 0) -> None:
         self.per_class, self.seed = per_class, seed
 
     def places(self, root: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -110,6 +110,15 @@ class Defense(nn.Module):
     def randomized(self) -> bool:
         """Whether two releases of the same features differ."""
         return False
+
+    def progress(self) -> dict[str, Any]:
+        """What a training that was interrupted needs to go on, beside parameters and buffers:
+        tensors, numbers and texts, perhaps nested. A defense that counts its calls, say, or has an
+        ``OwnNetwork``."""
+        return {}
+
+    def resume(self, progress: dict[str, Any]) -> None:
+        """Goes on from what ``progress`` gave."""
 
     @property
     def wants_refresh(self) -> bool:

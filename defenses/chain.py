@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import hypot
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -60,6 +60,13 @@ class Chain(Defense):
 
     def payload(self, released: Tensor) -> int:
         return min(part.payload(released) for part in self.named_parts.values())
+
+    def progress(self) -> dict[str, Any]:
+        return {label: part.progress() for label, part in self.named_parts.items()}
+
+    def resume(self, progress: dict[str, Any]) -> None:
+        for label, part in self.named_parts.items():
+            part.resume(progress[label])
 
     @property
     def randomized(self) -> bool:

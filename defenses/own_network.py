@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,25 @@ class OwnNetwork:
         with self._own_stream(z.device):
             output: Tensor = self._made(z.device).requires_grad_(False)(z)
         return output
+
+    def progress(self) -> dict[str, Any]:
+        """Its state, for ``Defense.progress``."""
+        if self._network is None:
+            return {"stream": self._stream}
+        return {
+            "stream": self._stream,
+            "network": self._network.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+        }
+
+    def resume(self, progress: dict[str, Any], device: torch.device | str = "cpu") -> None:
+        """Goes on from what ``progress`` gave, on ``device``."""
+        if "network" in progress:
+            with self._own_stream(torch.device(device)):
+                network = self._made(torch.device(device))
+            network.load_state_dict(progress["network"])
+            self._optimiser.load_state_dict(progress["optimiser"])
+        self._stream = progress["stream"].cpu()
 
     def _made(self, device: torch.device) -> nn.Module:
         if self._network is None:

@@ -95,6 +95,12 @@ class SlotAttention(Cem):
         measured = width if measure == "context" else dimensions
         self.dimension_gate = _mlp(measured, 64, measured)
 
+    def progress(self) -> dict[str, Any]:
+        return {"calls": self.calls}
+
+    def resume(self, progress: dict[str, Any]) -> None:
+        self.calls = progress["calls"]
+
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         self.calls += 1
         if self.calls <= self.shutoff_steps:

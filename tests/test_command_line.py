@@ -53,7 +53,9 @@ def test_bad_input_is_one_clear_error(arguments, words, tmp_path, refused):
 
 def test_an_unwritable_output_is_one_clear_error(tmp_path, refused):
     (tmp_path / "file").write_text("in the way")
-    refused(["run", "smoke", "--out", tmp_path / "file" / "out"], "cannot write", "--out")
+    refused(
+        ["run", "smoke", "--out", tmp_path / "file" / "out"], "cannot write", "use another folder"
+    )
 
 
 def test_the_process_ends_with_the_exit_code_and_no_traceback():

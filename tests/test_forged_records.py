@@ -70,6 +70,7 @@ FREE = (
     (r"scoring\.\w+", {"deleted"}, "it is measured again"),
     (r"rescored", {"list"}, "nothing was"),
     (r"error", TEXTS, "free text"),
+    (r"left_out", {"true"}, "the row says that it was attacked in fewer ways"),
     (r"threat_model\.grants", {"list"}, "an attack may need nothing"),
     (r"threat_model\.grants\.\*", {"deleted", "text"}, "another checkout may have other grants"),
 )

@@ -43,14 +43,14 @@ def test_the_page_is_whole_and_holds_all_it_needs(run):
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
     for flag in ("not_converged", "randomized"):
         assert f"<dt>{flag}</dt>" in text
-    assert "smashbench run smoke --only defense=noise --only strength=0.3" in text
+    assert "smashbench run smoke --out again --only defense=noise --only strength=0.3" in text
 
 
 def test_what_a_label_holds_is_text(run, tmp_path, here):
     """A defense's name in a submission is not markup."""
     from tests.test_merge import submission
 
-    theirs = submission(run, tmp_path / "theirs", label="<script>alert(1)</script>")
+    theirs = submission(run, tmp_path / "theirs", label="x <script>alert(1)</script>")
     here("report", run, theirs, "--out", tmp_path / "both")
     text = (tmp_path / "both" / "report.html").read_text()
     assert "<script>alert" not in text

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss, one_hot
 
+from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
@@ -40,7 +41,7 @@ class Adversarial(Defense):
 
     diagnostics = {"own_mse": Diagnostic("error of the adversary")}
 
-    def __init__(self, shape, classes, *, weight=1.0) -> None:
+    def __init__(self, shape, classes, *, weight: float = 1.0) -> None:
         super().__init__(shape, classes)
         self.weight = weight
         self.own = OwnNetwork(lambda: nn.Conv2d(shape[0], 3 * 16, 3, padding=1), lr=1e-2)
@@ -52,11 +53,35 @@ class Adversarial(Defense):
         own = self.own.train_step(step.released, error)
         return -self.weight * error(self.own(step.released)), {"own_mse": own}
 
+    def progress(self):
+        return {"own": self.own.progress()}
+
+    def resume(self, progress):
+        self.own.resume(progress["own"])
+
+
+class Forgetful(Adversarial):
+    """Forgets its network in an interruption."""
+
+    def progress(self):
+        return {}
+
+    def resume(self, progress):
+        pass
+
+
+def test_a_network_of_its_own_survives_an_interruption():
+    (promise,) = [each for each in CONTRACTS["DEFENSES"] if "interrupted" in each.title]
+    assert failure_of(promise, Subject("own", Adversarial)) is None
+    assert "ends elsewhere" in str(failure_of(promise, Subject("own", Forgetful)))
+
 
 def trained(photos, defense, epochs: int = 2) -> tuple[Victim, list[dict[str, float]]]:
     torch.manual_seed(0)
     victim = Victim(MODELS["small"](), defense, photos.shape, photos.classes)
-    history = train(victim, photos, Training(epochs=epochs, batch_size=50, precision="fp32"))
+    history = train(
+        victim, photos, Training(epochs=epochs, batch_size=50, precision="fp32")
+    ).history
     return victim, history
 
 

@@ -47,7 +47,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 def test_an_unwritable_folder_is_one_clear_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(BenchError, match=r"cannot write .*choose another --out"):
+    with pytest.raises(BenchError, match=r"cannot write .*use another folder"):
         Store(blocked).write(victim_record(victim_trial()))
 
 

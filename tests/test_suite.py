@@ -93,7 +93,7 @@ def test_use_names_the_component_of_a_preset():
         ("training.lr=inf", "training.lr = inf.*finite"),
         ("attacks.worst={use='gmm'}", "attacks.worst: this name is a column"),
         ("attacks.bound={use='gmm'}", "attacks.bound: this name is a column"),
-        ("defenses.noise.strengths=[1, 1.0]", "every strength once"),
+        ("defenses.noise.strengths=[1, 1.0]", "strengths: 1 is there twice"),
         ("defenses.slot_attention.width=6", "multiple of 4"),
         ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),
         ("dataset.train=5", "dataset.train = 5.*greater than or equal to 10"),

@@ -222,7 +222,7 @@ def test_a_full_and_a_read_only_disk(small_disk, run):
     folder = disk / "out"
     full = bench("run", "smoke", "--out", folder, *PART)
     assert full.returncode == 2
-    assert "No space left on device); make room or choose another --out" in full.stderr
+    assert "No space left on device); make room or use another folder" in full.stderr
     assert "Traceback" not in full.stderr
     before = times(folder)
     remount("ro")

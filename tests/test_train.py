@@ -26,7 +26,7 @@ def settings(**changes) -> Training:
 def test_the_first_epoch_learns_and_validation_changes_nothing(photos, optimiser):
     model = victim(photos, noise=0.1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    history = train(model, photos, settings(epochs=1, optimiser=optimiser))
+    history = train(model, photos, settings(epochs=1, optimiser=optimiser)).history
     moved = [n for n, t in model.named_parameters() if not torch.equal(t, before[n])]
     assert len(moved) == len(list(model.parameters()))  # no learning rate of 0, nothing forgotten
     assert len(history) == 1
@@ -42,13 +42,13 @@ def test_training_lowers_the_loss_and_repeats_exactly(photos):
     histories = []
     for _ in range(2):
         torch.manual_seed(7)
-        histories.append(train(victim(photos), photos, settings(epochs=4)))
+        histories.append(train(victim(photos), photos, settings(epochs=4)).history)
     assert histories[0] == histories[1]
     assert histories[0][-1]["loss"] < histories[0][0]["loss"]
 
 
 def test_bf16_trains_too(photos):
-    history = train(victim(photos), photos, settings(precision="bf16", epochs=4))
+    history = train(victim(photos), photos, settings(precision="bf16", epochs=4)).history
     assert history[-1]["loss"] < history[0]["loss"]
 
 
@@ -62,7 +62,7 @@ def test_the_defense_is_told_the_epoch_and_given_all_training_features(photos, m
         refresh(features, labels)
 
     monkeypatch.setattr(model.defense, "refresh", spy)
-    history = train(model, photos, settings(epochs=5))
+    history = train(model, photos, settings(epochs=5)).history
     assert calls == [(1, 200, False), (3, 200, False)]
     assert [row["penalty"] > 0 for row in history] == [False, True, True, True, True]
 

@@ -2,6 +2,7 @@
 
 import re
 from copy import deepcopy
+from functools import partial
 from math import isfinite
 from typing import get_args
 
@@ -12,6 +13,8 @@ from torch.nn.functional import cross_entropy
 from smashbench.bench.contracts.base import Check, Subject, require
 from smashbench.bench.experiment.make_victim import make_victim
 from smashbench.bench.experiment.models.small import Small
+from smashbench.bench.experiment.progress import Keeper, State
+from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import WATCHED
@@ -145,14 +148,17 @@ def _payload(subject: Subject) -> None:
     copy.load_state_dict(defense.state_dict())
 
 
-def _trains(subject: Subject) -> None:
-    """Twice, from one seed: the same victim, whose weights can be stored."""
+def _images() -> Split:
     parts = {
         name: Part(torch.rand(n, 3, 32, 32), torch.arange(n) % CLASSES)
         for name, n in (("train", 60), ("val", 20), ("aux", 20), ("test", 20))
     }
-    split = Split.build(parts, CLASSES)
-    made = []
+    return Split.build(parts, CLASSES)
+
+
+def _trains(subject: Subject) -> None:
+    """Twice, from one seed: the same victim, whose weights can be stored."""
+    split, made = _images(), []
     for _ in range(2):
         torch.manual_seed(5)
         victim = Victim(Small(), subject.component, split.shape, CLASSES)
@@ -172,6 +178,28 @@ def _trains(subject: Subject) -> None:
     )
 
 
+def _goes_on(subject: Subject) -> None:
+    """A training that ends after its second epoch goes on from what was kept, in a new victim."""
+    split, kept = _images(), []
+    known = options_of(subject.component).model_fields
+    early = {name: 1 for name in AT_ONCE if name in known}
+    training = Training(epochs=4, batch_size=30)
+
+    def trained(load: State | None) -> tuple[bytes, list[dict[str, float]]]:
+        torch.manual_seed(5)
+        victim = Victim(Small(), partial(subject.component, **early), split.shape, CLASSES)
+        keeper = Keeper(lambda: load, lambda state: kept.append(deepcopy(state)))
+        history = train(victim, split, training, keeper).history
+        return victim.weights(), history
+
+    whole = trained(None)
+    require(
+        trained(kept[1]) == whole,
+        "a training that is interrupted and goes on ends elsewhere: keep what it learns in "
+        "parameters or buffers, or in `progress` and `resume`",
+    )
+
+
 DEFENSE = (
     Check("its strength is one of its options, its role is known", _strength),
     Check("releases have the features' shape and are finite", _releases),
@@ -180,4 +208,5 @@ DEFENSE = (
     Check("gradients reach the encoder, targets fit the cross entropy", _gradients),
     Check("it says how many bits are sent, and can be copied", _payload),
     Check("a victim trains with it, repeats, and can be stored", _trains),
+    Check("an interrupted training goes on as if nothing had happened", _goes_on),
 )

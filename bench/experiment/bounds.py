@@ -4,10 +4,13 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+from smashbench.attacks.base import require_memory
 from smashbench.bench.experiment.results import Bound
 from smashbench.bench.experiment.victim import Victim
 from smashbench.datasets import Prior, Split
 
+ROWS = 1024
+"""Features whose derivatives are computed at once."""
 IMAGES = 4
 """Test images whose Jacobians enter the bound, spread evenly over the test set."""
 
@@ -42,6 +45,9 @@ def van_trees(jacobian: Tensor, noise: float, covariance: Tensor) -> float:
 def lower_bound(victim: Victim, split: Split) -> Bound | None:
     """The bound for a victim whose releases are features and Gaussian noise; None for others, and
     for one whose training diverged.
+
+    Raises:
+        OversizedError: the Jacobian does not fit in memory.
 
     Assumptions. Where the prior is known (``split.prior``), u is the component of the mixture.
     For photographs u is everything but pixel noise: an image is some content, which the attacker
@@ -128,13 +134,23 @@ def posterior_mean(
 
 
 def _jacobian(victim: Victim, x: Tensor) -> Tensor:
-    """Derivatives (D, P) of the clean features of one image (C, H, W)."""
+    """Derivatives (D, P) of the clean features of one image (C, H, W).
+
+    Raises:
+        OversizedError: it and what is done with it do not fit in memory.
+    """
     victim.eval()
-    d = victim.encode(x[None]).numel()
-    copies = x.expand(d, *x.shape).clone().requires_grad_()
-    z = victim.encoder(copies.contiguous(memory_format=torch.channels_last)).flatten(1)
-    (found,) = torch.autograd.grad(z.diagonal().sum(), copies)
-    return found.flatten(1)
+    d, p = victim.encode(x[None]).numel(), x.numel()
+    require_memory(
+        4 * d * p + 8 * (2 * d * p + 3 * d * d), f"the Jacobian of {d} features of {p} pixels"
+    )
+    found = []
+    for rows in torch.arange(d, device=x.device).split(ROWS):
+        copies = x.expand(len(rows), *x.shape).clone().requires_grad_()
+        z = victim.encoder(copies.contiguous(memory_format=torch.channels_last)).flatten(1)
+        (part,) = torch.autograd.grad(z.gather(1, rows[:, None]).sum(), copies)
+        found.append(part.flatten(1))
+    return torch.cat(found)
 
 
 def sample(n: int, size: int) -> Tensor:

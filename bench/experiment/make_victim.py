@@ -1,6 +1,5 @@
 """One victim: trained, and measured before anyone attacks it."""
 
-import time
 from math import isfinite
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor
 
 from smashbench.bench.experiment.measure import measure_victim, samples_of_images
+from smashbench.bench.experiment.progress import NOWHERE, Keeper
 from smashbench.bench.experiment.results import Epoch, VictimResults
 from smashbench.bench.experiment.seeds import seed_for
 from smashbench.bench.experiment.train import train
@@ -28,12 +28,12 @@ class Made(NamedTuple):
     """Of the training."""
 
 
-def make_victim(victim: Victim, split: Split, training: Training, seed: int) -> Made:
+def make_victim(
+    victim: Victim, split: Split, training: Training, seed: int, keeper: Keeper = NOWHERE
+) -> Made:
     """Trains ``victim`` in place and measures it. Its weights were drawn after
-    ``start(seed)``."""
-    started = time.perf_counter()
-    history = train(victim, split, training)
-    seconds = time.perf_counter() - started
+    ``start(seed)``; how far the training is is kept by ``keeper``."""
+    history, seconds = train(victim, split, training, keeper)
     results, correct = measure_victim(victim, split, seed, [_finite(epoch) for epoch in history])
     return Made(results, correct, samples_of_images(split), seconds)
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
+from smashbench.attacks.base import OversizedError
 from smashbench.bench.experiment.bounds import lower_bound, optimum, sample
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.metrics.score import scores_of
@@ -44,6 +45,12 @@ class Measured(NamedTuple):
 def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]) -> Measured:
     """Measures a victim that was trained, by what ``history`` tells."""
     z = victim.encode(split.test.x)
+    left_out: dict[str, str] = {}
+    bound = best = None
+    try:
+        bound, best = lower_bound(victim, split), optimum_of(victim, split, z, seed)
+    except OversizedError as error:
+        left_out["bound"] = str(error)
     correct = correct_share(victim, z, split.test.y, seed)
     frequency = split.test.y.bincount(minlength=split.classes)
     results = VictimResults(
@@ -52,8 +59,9 @@ def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]
             accuracy=float(correct.mean()), chance=float(frequency.max() / len(correct))
         ),
         floors=floors_of(split),
-        bound=lower_bound(victim, split),
-        optimum=optimum_of(victim, split, z, seed),
+        bound=bound,
+        optimum=best,
+        left_out=left_out,
         randomized=victim.defense.randomized,
         payload=victim.defense.payload(victim.protect(z[:FEW])),
         client_parameters=victim.split.client_parameters,

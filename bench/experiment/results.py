@@ -99,6 +99,8 @@ class VictimResults(Frozen):
     bound: Bound | None
     optimum: Values | None
     """Metrics of the best possible reconstruction, where it is known."""
+    left_out: dict[Name, Text] = {}
+    """What was not measured, with the reason."""
     randomized: bool
     payload: Annotated[Number, Gt(0)]
     """Bits that are sent for an image."""

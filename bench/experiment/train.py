@@ -1,13 +1,15 @@
 """Training a victim."""
 
+import time
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from smashbench.bench.experiment.augment import augment
+from smashbench.bench.experiment.progress import NOWHERE, Keeper, captured, resumed
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import watch
@@ -15,12 +17,22 @@ from smashbench.datasets import Split
 from smashbench.defenses.base import Step
 
 
-def train(victim: Victim, split: Split, training: Training) -> list[dict[str, float]]:
-    """Trains in place, on the split's device; returns one row of losses, accuracies and
-    diagnostics per epoch.
+class Trained(NamedTuple):
+    """What is known of a training."""
 
-    Random numbers come from torch's global generator.
+    history: list[dict[str, float]]
+    """Losses, accuracies and diagnostics, a row per epoch."""
+    seconds: float
+    """Those before an interruption included."""
+
+
+def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOWHERE) -> Trained:
+    """Trains in place, on the split's device.
+
+    Random numbers come from torch's global generator. The state is kept at the end of every
+    epoch; a training that finds one goes on from there, to the same weights.
     """
+    started = time.perf_counter()
     data, defense = split.train, victim.defense
     device = data.x.device
     victim.to(memory_format=torch.channels_last)
@@ -28,8 +40,11 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
     optimiser = _optimiser(victim, training)
     schedule = _schedule(optimiser, training, len(data.y) // size)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16")
-    history = []
-    for epoch in range(training.epochs):
+    history: list[dict[str, float]] = []
+    if (state := keeper.load()) is not None:
+        history, before = resumed(state, victim, optimiser, schedule)
+        started -= before
+    for epoch in range(len(history), training.epochs):
         defense.epoch = epoch
         if defense.wants_refresh:
             with torch.no_grad():
@@ -56,7 +71,9 @@ def train(victim: Victim, split: Split, training: Training) -> list[dict[str, fl
                 seen[name].append(value)
         row = {name: float(torch.stack(values).mean()) for name, values in seen.items()}
         history.append(row | watch(victim, split.val, split.classes))
-    return history
+        seconds = time.perf_counter() - started
+        keeper.save(captured(victim, optimiser, schedule, history, seconds))
+    return Trained(history, time.perf_counter() - started)
 
 
 def _schedule(

@@ -53,6 +53,8 @@ class Row:
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
+    begun: bool = True
+    """Whether there is a record of any of its trials; else nobody may have asked for it yet."""
     kept: int = 0
     """Trials of this row that were made by code that has changed since."""
     accuracy: Estimate | None = None

@@ -77,9 +77,10 @@ def _lines(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _command(board: Board, row: Row) -> str:
-    """What runs a row again; nothing where several folders were read as one."""
+    """What runs a row again, in a folder of its own: where it is done there is nothing to do.
+    Nothing where several folders were read as one."""
     strength = [] if row.strength is None else ["--only", f"strength={row.strength:.12g}"]
-    words = ["--only", f"defense={row.defense}", *strength]
+    words = ["--out", "again", "--only", f"defense={row.defense}", *strength]
     return f"{board.suite.command} {shlex.join(words)}" if board.suite.command else ""
 
 

@@ -20,6 +20,7 @@ from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
     Arrays,
     AttackRecord,
+    FailedRecord,
     FinishedRecord,
     Record,
     VictimRecord,
@@ -59,6 +60,7 @@ def board_of(suite: Suite, store: Store) -> Board:
     for row, group in zip(rows, groups.values(), strict=True):
         keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
         row.kept = len(keys & suite.kept)
+        row.begun = any(records[key] for key in keys)
     floors = next((row.record.floors for row in rows if row.record), {})
     lines = [record_line(trial, records[trial.key]) for trial in suite.trials]
     board = Board(suite, rows, floors, store, pd.DataFrame(lines))
@@ -105,7 +107,7 @@ def _row(
             run = records[trial.key]
             if isinstance(run, AttackRecord) and trial.attack:
                 attacked[trial.attack.label].append(run)
-            else:
+            elif not (isinstance(run, FailedRecord) and run.left_out):
                 row.missing += 1
     if not trained:
         return row

@@ -114,6 +114,8 @@ def as_text(board: Board) -> str:
     head[4] = f"worst {head[4]}"
     lines = [head]
     for row in board.rows:
+        if not row.begun:
+            continue
         strength = "" if row.strength is None else f"{row.strength:g}"
         if not row.accuracy or not row.judged:
             why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
@@ -128,4 +130,6 @@ def as_text(board: Board) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    return "\n".join([text[0], rule, *text[1:]])
+    waiting = sum(not row.begun for row in board.rows)
+    more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
+    return "\n".join([text[0], rule, *text[1:], *more])

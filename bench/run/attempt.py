@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from smashbench.attacks.base import AttackError
+from smashbench.attacks.base import AttackError, OversizedError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.survey import DONE, is_done, standing_of, victim_of
 from smashbench.bench.store.files import unwritable
@@ -97,6 +97,9 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
             perform(trial, store.folder, data, again=again)
     except (BenchError, DatasetError):
         raise
+    except OversizedError as error:
+        store.write(failure(trial, str(error), left_out=True))
+        return Outcome("done")
     except AttackError as error:
         cause = f"AttackError: {error}"
     except Exception:
@@ -116,10 +119,15 @@ def not_scored(trial: Trial, store: Store, how: str) -> Outcome:
     return Outcome("stop", f"{about}, {store.log_path(trial.key)} says more")
 
 
-def failure(trial: Trial, cause: str) -> FailedRecord:
-    """The record of a trial that failed; the last line of ``cause`` is its shortest form."""
+def failure(trial: Trial, cause: str, *, left_out: bool = False) -> FailedRecord:
+    """The record of a trial that failed, or was left out; the last line of ``cause`` is its
+    shortest form."""
     return FailedRecord(
-        key=trial.key, config=trial.config, parent=trial.parent, error=cause or "no cause given"
+        key=trial.key,
+        config=trial.config,
+        parent=trial.parent,
+        error=cause or "no cause given",
+        left_out=left_out,
     )
 
 

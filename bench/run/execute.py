@@ -40,6 +40,9 @@ def execute(
     wanted = selection(suite, only)
     standings = _begin(suite, options)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
+    if not chosen:
+        asked = "all that was asked for is" if only or failed else "all trials are"
+        print(f"nothing to do: {asked} done in {options.folder}")
     failures = _run(suite, chosen, options, standings) if chosen else 0
     if failures:
         print(f"{failures} trials failed: smashbench status {options.folder} says why")

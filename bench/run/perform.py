@@ -14,6 +14,7 @@ from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.make_victim import make_victim, start
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
+from smashbench.bench.run.checkpoint import forget, keeper_of
 from smashbench.bench.run.measure_again import measure_again
 from smashbench.bench.run.victims import build_victim, restored, trained, write_arrays
 from smashbench.bench.store.record import AttackRecord, VictimRecord
@@ -75,7 +76,8 @@ def _train(
     split = load_data(config.dataset, data, device)
     start(config.seed)
     victim = build_victim(config, split)
-    made = make_victim(victim, split, config.training, config.seed)
+    keeper = keeper_of(trial, store, split.hash)
+    made = make_victim(victim, split, config.training, config.seed, keeper)
     weights = store.write_weights(trial.key, victim.weights())
     arrays = {"scores": {"correct": made.correct}, "samples": made.samples}
     record = VictimRecord(
@@ -91,6 +93,7 @@ def _train(
         **dict(made.results),
     )
     store.write(record)
+    forget(trial, store)
 
 
 def _attack(

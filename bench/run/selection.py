@@ -22,7 +22,7 @@ def choose(
         suite: all trials.
         standings: of every trial.
         only: see ``selection``; None for all.
-        failed: only trials that failed before.
+        failed: only trials that failed before, or were left out.
         limit: at most so many trials.
     """
     wanted = only or {}
@@ -30,7 +30,8 @@ def choose(
     victims = {victim.key: victim for victim in suite.victims}
     for trial in suite.trials:
         state = standings[trial.key].state
-        if state in FINISHED or (failed and state != "failed") or not _matches(trial, wanted):
+        asked = state in ("failed", "left_out") if failed else state not in FINISHED
+        if not asked or not _matches(trial, wanted):
             continue
         parts = [trial]
         if trial.parent and standings[trial.parent].state not in FINISHED:

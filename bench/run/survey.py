@@ -9,22 +9,30 @@ from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial, victim_trial
 
 State = Literal[
-    "done", "failed", "missing", "outdated", "kept", "unscored", "unverified", "damaged"
+    "done",
+    "failed",
+    "left_out",
+    "missing",
+    "outdated",
+    "kept",
+    "unscored",
+    "unverified",
+    "damaged",
 ]
 
 
 DONE = ("done", "kept")
-FINISHED = (*DONE, "unverified")
+FINISHED = (*DONE, "unverified", "left_out")
 """What needs no run."""
 
 
 class Standing(NamedTuple):
     """How far a trial is.
 
-    ``outdated``: made with other source, or on another training of its victim. ``kept``: the
-    former, and a person wants it kept. ``unscored``: measured by other metrics, or its scores are
-    damaged; what it made is there to be measured again. ``unverified``: finished, by a component
-    that this checkout lacks.
+    ``left_out``: it could not fit in memory. ``outdated``: made with other source, or on another
+    training of its victim. ``kept``: the former, and a person wants it kept. ``unscored``: measured
+    by other metrics, or its scores are damaged; what it made is there to be measured again.
+    ``unverified``: finished, by a component that this checkout lacks.
     """
 
     state: State
@@ -98,7 +106,7 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     if record is None:
         return Standing("missing")
     if record.status == "failed":
-        return Standing("failed", cause=record.cause)
+        return Standing("left_out" if record.left_out else "failed", cause=record.cause)
     source, harm = source_of(trial), _damage(record, store) if deep else None
     found = partial(Standing, seconds=record.seconds.total, weights=record.victim_sha256)
     if source is None:

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-import tempfile
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
@@ -33,26 +34,23 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         BenchError: the folder cannot be written.
     """
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        prefix = f".{path.name}."
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
+        with open(temporary, "xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise unwritable(path, error) from None
 
 
 def unwritable(path: Path, error: OSError) -> BenchError:
     """What to say when ``path`` cannot be written."""
-    hint = "make room or choose another --out; what is finished is kept"
+    hint = "make room or use another folder; what is finished is kept"
     return BenchError(f"cannot write {path} ({words(error)}); {hint}")
 
 

@@ -8,6 +8,7 @@ from smashbench.bench.store.archive import archive_of
 from smashbench.bench.store.files import write_whole
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
+from smashbench.bench.suite.trial import Suite
 
 
 def pack(folder: Path, *, reconstructions: bool = False) -> int:
@@ -22,8 +23,19 @@ def pack(folder: Path, *, reconstructions: bool = False) -> int:
         BenchError: not a results folder, or a run is at work in it; a damaged file; the disk.
     """
     suite, store = read_suite(folder), Store(folder)
-    if any(store.claimed(path.name) for path in (folder / "locks").glob("*")):
+    claims = {path.name for path in (folder / "locks").glob("*")} - {Store.PACK}
+    if any(map(store.claimed, claims)):
         raise BenchError(f"a run is at work in {folder}; pack it when that has ended")
+    with store.claim(Store.PACK) as ours:
+        if not ours:
+            raise BenchError(f"{folder} is being packed by another process")
+        for part in folder.glob(f".{Store.PACK}.*.part"):
+            part.unlink()  # of a pack that was killed
+        return _pack(suite, store, reconstructions)
+
+
+def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
+    folder = store.folder
     files: dict[str, bytes] = {}
     stamps: dict[str, int] = {}
     trials = 0

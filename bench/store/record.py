@@ -81,6 +81,8 @@ class FailedRecord(_Identity):
     config: VictimConfig | AttackConfig
     parent: Hash | None
     error: Annotated[str, StringConstraints(min_length=1)]
+    left_out: bool = False
+    """Whether it was not begun, because it could not fit in memory."""
 
     @property
     def cause(self) -> str:

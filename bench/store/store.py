@@ -4,6 +4,7 @@ A results folder holds ``suite.json`` (the resolved suite) and, by the key of a 
 ``records/KEY.json`` with ``scores/KEY.safetensors`` (per image), ``samples/KEY.safetensors``
 (images) and of an attack ``reconstructions/KEY.safetensors`` (of all images, to be scored again),
 ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
+``checkpoints/KEY.pt`` of a training that has not ended,
 ``set_aside/`` when something was damaged, and ``packed.zip`` when it was packed.
 """
 
@@ -11,12 +12,11 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
@@ -29,6 +29,7 @@ from smashbench.bench.store.files import (
     words,
     write_whole,
 )
+from smashbench.bench.store.locks import is_locked, lock
 from smashbench.bench.store.record import (
     Arrays,
     AttackRecord,
@@ -66,6 +67,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._archive: Archive | None = None
+        self._stamp: tuple[int, int, int] | None = None
 
     def record_name(self, key: str) -> str:
         return f"records/{key}.json"
@@ -82,6 +84,10 @@ class Store:
 
     def victim_path(self, key: str) -> Path:
         return self.folder / "victims" / f"{key}.safetensors"
+
+    def checkpoint_path(self, key: str) -> Path:
+        """Of a training that has not ended."""
+        return self.folder / "checkpoints" / f"{key}.pt"
 
     def log_path(self, key: str) -> Path:
         return self.folder / "logs" / f"{key}.log"
@@ -103,8 +109,8 @@ class Store:
 
     def _packed(self, name: str) -> bytes | None:
         path = self.folder / self.PACK
-        if self._archive is None and path.exists():
-            self._archive = Archive(path)
+        if (stamp := _stamp(path)) != self._stamp:  # another pack than the one that was opened
+            self._archive, self._stamp = Archive(path) if stamp else None, stamp
         try:
             return self._archive.get(name) if self._archive else None
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
@@ -249,43 +255,30 @@ class Store:
         except OSError as error:
             raise unwritable(aside, error) from None
 
-    @contextmanager
-    def claim(self, key: str) -> Iterator[bool]:
-        """True while this process alone works on a trial, False where another one does.
-
-        A lock of the operating system, so that it ends with the process however that ends.
-        """
-        path = self.folder / "locks" / key
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(path)
-            lock.acquire(blocking=False)
-        except Timeout:
-            yield False
-            return
-        except OSError as error:
-            raise unwritable(path, error) from None
-        try:
-            yield True
-        finally:
-            with suppress(OSError):
-                path.unlink()  # before the release: whoever comes next finds the record
-            lock.release()
+    def claim(self, key: str) -> AbstractContextManager[bool]:
+        """True while this process alone works on a trial, False where another one does."""
+        return lock(self.folder / "locks" / key)
 
     def claimed(self, key: str) -> bool:
         """Whether another process works on a trial now."""
-        if not (self.folder / "locks" / key).exists():
-            return False
-        with self.claim(key) as free:
-            return not free
+        return is_locked(self.folder / "locks" / key)
 
     def sweep(self) -> None:
-        """Deletes what interrupted processes left half-written."""
+        """Deletes what interrupted processes left half-written; a pack that was, ``pack`` does."""
         for part in [*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part")]:
             with suppress(FileNotFoundError):
                 old = time.time() - part.stat().st_mtime > STALE
                 if old or (part.parent != self.folder and not self.claimed(part.name[1:17])):
                     part.unlink()
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from another that replaces it; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _sealed(text: bytes) -> bytes:

@@ -14,7 +14,11 @@ PROTOCOL = 4
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Label = Annotated[
+    str, StringConstraints(pattern=r"^[\p{L}\p{N}_][^\p{C}]*$", min_length=1, max_length=200)
+]
+"""Of a defense or an attack in a suite: begins with a letter or digit, so that no spreadsheet takes
+it for a formula, and has no control characters."""
 Options = dict[str, Any]
 Whole = Annotated[int, Ge(-(2**63)), Lt(2**63)]
 DEEPEST = 8

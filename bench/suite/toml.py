@@ -2,13 +2,13 @@
 
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from smashbench.attacks import ATTACKS
 from smashbench.bench.errors import BenchError, unknown
@@ -20,6 +20,7 @@ from smashbench.bench.suite.config import (
     AttackChoice,
     Component,
     DefenseConfig,
+    Label,
     Seed,
     VictimConfig,
 )
@@ -30,6 +31,7 @@ from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
 
 SUITES = Path(__file__).parent / "builtin"
+LABEL: TypeAdapter[str] = TypeAdapter(Label)
 RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
 """Names of columns, and so not of attacks."""
 
@@ -68,9 +70,11 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     if not path.is_file():
         raise BenchError(unknown("suite", name, names()) + " (or give the path of a TOML file)")
     try:
-        content = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:  # also of bytes that are no text, and of numbers of 5,000 digits
         raise BenchError(f"{path} is not TOML: {error}") from None
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror or error}") from None
     for setting in settings:
         _apply(content, setting)
     overrides = [word for setting in settings for word in ("--set", setting)]
@@ -102,7 +106,7 @@ def _apply(content: dict[str, Any], setting: str) -> None:
         raise BenchError(f"--set {setting!r}: write key=value, e.g. --set training.epochs=5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         value = text
     *parents, last = dotted.split(".")
     for parent in parents:
@@ -124,7 +128,8 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         file = _File.model_validate(content)
     except ValidationError as error:
         raise _refusal(path, explain(error, "", _File)) from None
-    mistakes: list[str] = []
+    if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
+        raise _refusal(path, mistakes)
     model = _component("model", "", file.model, MODELS, mistakes)
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
@@ -159,6 +164,21 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
     )
     attacking = attack_trials(victims, attacks, file.attack_seeds)
     return Suite(path.stem, file.description, victims, attacking, command)
+
+
+def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:
+    """A line for every name that tables, figures or spreadsheets could not show."""
+    lines = []
+    for label in labels:
+        try:
+            LABEL.validate_python(label)
+        except ValidationError:
+            shown = repr(label if len(label) <= 100 else f"{label[:100]}...")
+            lines.append(
+                f"{table}.{shown}: a name begins with a letter or a digit, and has no control "
+                "characters and at most 200 others"
+            )
+    return lines
 
 
 def _component(
@@ -201,8 +221,9 @@ def _sweep(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> list[De
         mistakes.extend(line.replace(f"{label}.{knob}", f"{label}.strengths") for line in found)
         if swept:
             configs.append(_at_strength(label, swept, knob))
-    if len({config.strength for config in configs}) < len(configs):
-        mistakes.append(f"{where} = {strengths!r}: every strength once")
+    shown = [f"{config.strength:g}" for config in configs]
+    if twice := [text for number, text in enumerate(shown) if text in shown[:number]]:
+        mistakes.append(f"{where}: {twice[0]} is there twice, in the six digits that tables show")
     return configs
 
 
