@@ -19,10 +19,10 @@ bench: .venv/ready  ## run a suite and report: make bench [SUITE=quick]
 	.venv/bin/smashbench run $(SUITE)
 
 test: .venv/ready  ## the tests, under three minutes
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2
 
 test-slow: .venv/ready  ## the longer tests
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -n 2 -m slow
 
 perf: .venv/ready  ## measure what defenses and grid cost, minutes: results/perf.md
 	OMP_NUM_THREADS=1 $(RUN) -m tests.perf

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from smashbench.bench.suite.plugins import KINDS, Kind, Loaded, load_installed, load_plugin
+from smashbench.bench.suite.kinds import KINDS, Kind
+from smashbench.bench.suite.plugins import Loaded, load_installed, load_plugin
 
 
-def plug(paths: Iterable[Path]) -> list[Loaded]:
-    """Loads the plug-ins of installed packages, and these files.
+def plug(paths: Iterable[Path], *, lenient: bool = False) -> list[Loaded]:
+    """Loads the plug-ins of installed packages, and these files; ``lenient`` as in
+    ``load_plugin``.
 
     Raises:
         BenchError: one cannot be run, or is no plug-in.
@@ -15,7 +17,7 @@ def plug(paths: Iterable[Path]) -> list[Loaded]:
     KINDS.setdefault("FIGURES", Kind("figure", _figure, _figures, instances=True))
     KINDS.setdefault("ENGINES", Kind("engine", _engine, _engines))
     load_installed()
-    return [load_plugin(path) for path in paths]
+    return [load_plugin(path, lenient=lenient) for path in paths]
 
 
 def _figure() -> type:

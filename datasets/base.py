@@ -93,6 +93,11 @@ class Split:
             in_range = x.dtype == torch.uint8 or not len(x) or (x.min() >= 0 and x.max() <= 1)
             if not len(x):
                 raise DatasetError(f"part {name!r} is empty: too few images to deal to four parts")
+            if x.ndim != 4 or x.shape[1] not in (1, 3):
+                shape = tuple(x.shape)
+                raise DatasetError(f"part {name!r} has images {shape}: (N, C, H, W), C 1 or 3")
+            if y.dtype != torch.int64 or y.shape != x.shape[:1]:
+                raise DatasetError(f"part {name!r} has labels {tuple(y.shape)}, {y.dtype}: int64")
             if not in_range:
                 raise DatasetError(f"part {name!r} has pixels outside [0, 1]")
             if y.min() < 0 or y.max() >= classes:

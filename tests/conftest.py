@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from smashbench.bench.command import main
 from smashbench.datasets import Split
@@ -94,13 +95,17 @@ def refused(here):
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory) -> Path:
-    """A finished run. Tests must not change it."""
-    folder = tmp_path_factory.mktemp("results") / "smoke"
-    done = bench("run", "smoke", "--out", folder, "--workers", 2)
-    assert done.returncode == 0, done.stderr
-    assert "slot_attention" in done.stdout
-    assert "leaderboard.csv" in done.stdout
+def run(tmp_path_factory, worker_id) -> Path:
+    """A finished run, made once for all processes of the tests. Tests must not change it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "results" / "smoke"
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(folder.parent / "lock"):
+        if not (folder / "report.html").exists():
+            done = bench("run", "smoke", "--out", folder, "--workers", 2)
+            assert done.returncode == 0, done.stderr
+            assert "slot_attention" in done.stdout
+            assert "leaderboard.csv" in done.stdout
     return folder
 
 

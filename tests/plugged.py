@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from smashbench.bench.plugged import plug
 from smashbench.bench.suite import source
-from smashbench.bench.suite.plugins import KINDS, LOADED, PREFIX
+from smashbench.bench.suite.kinds import KINDS
+from smashbench.bench.suite.plugins import LOADED, PREFIX
 
 METRIC = """
 from smashbench.bench.experiment.metrics import Metric
@@ -41,6 +42,25 @@ class Shift(Defense):
 
 
 DEFENSES = {"shift": Shift}
+'''
+ATTACK = '''
+from smashbench.attacks.base import Attack
+
+
+class First(Attack):
+    """The first image."""
+
+    kind = "closed_form"
+
+    def fit(self, knowledge):
+        self.images_ = knowledge.images
+        return self
+
+    def reconstruct(self, z):
+        return self.images_[:1].expand(len(z), -1, -1, -1)
+
+
+ATTACKS = {"first": First}
 '''
 
 

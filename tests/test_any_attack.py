@@ -6,7 +6,9 @@ from torch import Tensor
 
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import AttackError, releases
+from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.wall import grant
+from tests.fitted import victim_of
 from tests.worlds import LEARNING, SMALL, blurred, images, served, world
 
 
@@ -95,6 +97,18 @@ def test_an_attack_without_its_knowledge_says_what_it_needs(name):
     (missing,) = ATTACKS[name]().needs - {"pairs"}
     with pytest.raises(AttackError, match=f"needs the grant {missing!r}"):
         ATTACKS[name](**SMALL[name]).fit(blind)
+
+
+def test_several_releases_need_their_grant(photos):
+    """An instance may ask for more than its class declares; never for more than it names."""
+
+    class Greedy(ATTACKS["knn"]):
+        releases = 4
+
+    victim = victim_of("small", "none", {}, photos.shape, photos.classes)
+    target = Target(victim, victim.encode(photos.aux.x), victim.encode(photos.test.x))
+    with pytest.raises(AttackError, match="name the grant 'repeats' in needs"):
+        attack_victim(target, Greedy(), "greedy", photos, {"mse": 0.1, "ssim": 0.1}, [0])
 
 
 def test_one_release_is_enough_where_nothing_is_random():

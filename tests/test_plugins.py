@@ -17,7 +17,7 @@ from smashbench.bench.suite.source import scoring_of, source_of
 from smashbench.defenses import DEFENSES
 from tests.forge import HASH
 from tests.forge import victim_trial as trial_of
-from tests.plugged import DEFENSE, METRIC, unplugged
+from tests.plugged import ATTACK, DEFENSE, METRIC, unplugged
 
 pytestmark = pytest.mark.usefixtures("clean")
 SMALL = (
@@ -80,7 +80,7 @@ def test_what_is_no_plugin_is_one_error_and_adds_nothing(write, source, words, m
 
 def test_a_name_that_is_no_python_file_is_refused(write, refused, tmp_path):
     refused(["list", "--plugin", tmp_path / "none.py"], "plug-in", "No such file")
-    refused(["list", "--plugin", write("", "my-defense.py")], "should be a Python file")
+    refused(["list", "--plugin", write("", "my-defense.py")], "letters, digits and underscores")
     refused(["list", "--plugin", tmp_path], "should be a Python file")
 
 
@@ -162,10 +162,14 @@ def test_a_run_keeps_the_source_and_a_rerun_asks_for_it(write, tmp_path, here, r
         LOADED.clear()
         DEFENSES.pop("shift", None)
         write(DEFENSE.replace("z + self.by", "z - self.by"))
-        assert "2 outdated" in here("status", out, "--plugin", path).stdout
+        text = here("status", out, "--plugin", path).stdout
+        assert "2 outdated" in text
+        assert f"smashbench rerun {out} --plugin {out / 'plugins' / 'mine.py'}" in text
         done = here("rerun", out, "--plugin", path, "--workers", 1)
         assert done.returncode == 0, done.stderr
         assert "- self.by" in (out / "plugins" / "mine.py").read_text()
+        (before,) = (out / "plugins" / "before").iterdir()
+        assert before.read_text() == DEFENSE
         assert "4 done" in here("status", out, "--plugin", path).stdout
 
 
@@ -203,3 +207,46 @@ def here_again(here, path: Path) -> str:
         LOADED.clear()
         del DEFENSES["shift"]
         return here("check", path).stdout
+
+
+UNUSABLE = [
+    (DEFENSE.replace("by: float", "by"), "an option whose type cannot be read"),
+    (DEFENSE.replace("by: float = 0.5", "by: 'Gone' = 0.5"), "whose type cannot be read"),
+    (DEFENSE.replace("by: float = 0.5", "by: float"), "has no default for its option 'by'"),
+    (DEFENSE.replace("= 0.5", "= 'far'"), "has defaults that are not valid: by = 'far'"),
+    (DEFENSE.replace('"by"', '"nope"'), "strength = 'nope', which is none of its options"),
+    (DEFENSE.replace("by: float", "use: float").replace("= by", "= use"), "a word that suites use"),
+    (ATTACK.replace("closed_form", "closed"), "should have a kind, one of floor, closed_form"),
+    (ATTACK.replace('    kind = "closed_form"\n', ""), "should have a kind"),
+    (ATTACK.replace("def reconstruct", "def rebuild"), "has no reconstruct"),
+    ("import helpers_of_mine", "a plug-in is one file"),
+]
+
+
+@pytest.mark.parametrize(("source", "words"), UNUSABLE)
+def test_what_no_suite_could_make_is_refused_when_it_is_loaded(write, source, words):
+    with pytest.raises(BenchError, match=words):
+        plug([write(source)])
+    assert not LOADED
+
+
+def test_a_figure_that_cannot_be_drawn_is_one_error_after_the_tables(write, folder, refused):
+    figure = "from smashbench.bench.report.figures import Figure\n"
+    figure += "FIGURES = [Figure(name='mine', caption='', applies=lambda b: True, draw=None)]\n"
+    for source, words in (
+        (figure, "the figure 'mine' cannot be drawn: TypeError"),
+        (figure.replace("lambda b: True", "lambda b: 1 / 0"), "cannot be drawn: ZeroDivisionError"),
+    ):
+        with unplugged():
+            refused(["report", folder, "--plugin", write(source)], words, "leave out its --plugin")
+    assert (folder / "leaderboard.csv").is_file()
+
+
+def test_a_metric_that_cannot_be_derived_is_one_error(write, folder, refused):
+    derived = METRIC.replace("score=mae", "of='mse', derive=lambda error, floor: error / (1 - 1)")
+    refused(["report", folder, "--plugin", write(derived)], "'mae' cannot be derived", "Warning")
+    with unplugged():
+        LOADED.clear()
+        METRICS.pop("mae", None)
+        short = derived.replace("error / (1 - 1)", "error[..., :0]")
+        refused(["report", folder, "--plugin", write(short)], "'mae' is derived as")

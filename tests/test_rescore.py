@@ -1,6 +1,7 @@
 """Metrics that change: what was made is measured again, and nothing is made again."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,6 +238,44 @@ def test_records_that_do_not_agree_on_a_metric_are_not_compared(suite, mine, tmp
     store.write(record.model_copy(update={"scoring": record.scoring | {"mse": "0" * 16}}))
     with pytest.raises(BenchError, match="do not agree on the code of mse"):
         read(mine)
+
+
+def test_what_other_code_made_is_not_measured_again_by_the_present_one(suite, mine, tmp_path):
+    """An accuracy would be one of weights of one code and releases of another."""
+    store = Store(mine)
+    record = store.victim(suite.victims[0].key)
+    assert record
+    store.write(record.model_copy(update={"source": "0" * 16}))
+    metric(tmp_path)
+    assert states(suite, mine)[0] == "outdated"
+    assert states(suite, mine, keep=True)[0] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((".mean(1)", ".mean()"), r"metric 'mae' gives \(\) instead of \(40,\) values"),
+        ((".mean(1)", ".mean(1).tolist()"), "metric 'mae' gives list"),
+        ((".mean(1)", ".mean(1) * float('nan')"), "gives values .nan, nan. outside"),
+        ((".mean(1)", ".mean(1) + 7"), r"outside \[0, 1\]"),
+    ],
+)
+def test_a_metric_that_gives_nonsense_is_refused_before_anything_is_written(
+    suite, mine, tmp_path, changes, words
+):
+    metric(tmp_path, METRIC.replace(*changes))
+    before = times_of(mine / "scores")
+    assert re.search(words, attempted(suite, mine))
+    assert times_of(mine / "scores") == before
+
+
+def test_a_metric_that_works_in_place_changes_no_other(suite, mine, tmp_path):
+    plain = read(mine).to_frame()["worst_mse"].tolist()
+    metric(
+        tmp_path, METRIC.replace("return (x", "x.round_(); guess.clamp_(0.2, 0.3)\n    return (x")
+    )
+    again(suite, mine)
+    assert read(mine).to_frame()["worst_mse"].tolist() == plain
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def _releases(subject: Subject) -> None:
 
 def _random(subject: Subject) -> None:
     defense, (z, _) = _made(subject).eval(), _features()
+    require(bool(defense(z).isfinite().all()), "forward gives values that are not finite")
     equal = torch.equal(defense(z), defense(z))
     require(
         defense.randomized != equal,
@@ -90,7 +91,13 @@ def _penalty(subject: Subject) -> None:
     for defense.epoch in range(EPOCHS):
         if defense.wants_refresh:
             defense.refresh(z.detach(), y)
-        penalty, diagnostics = defense.train().penalty(_step(z, y, defense))
+        given = defense.train().penalty(_step(z, y, defense))
+        require(
+            isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Tensor),
+            f"penalty gives {type(given).__name__}: should be a scalar tensor and a dictionary of "
+            "diagnostics, e.g. return weight * variance, {}",
+        )
+        penalty, diagnostics = given
         require(
             penalty.shape == () and bool(penalty.isfinite()),
             f"penalty gives {penalty.detach()} in epoch {defense.epoch}, not one finite number",
@@ -166,6 +173,10 @@ def _trains(subject: Subject) -> None:
         require(isfinite(results.history[-1]["loss"] or 0), "a victim's loss is not finite")
         made.append((victim.weights(), results))
     require(made[0] == made[1], "two victims trained from one seed differ")
+    require(
+        bool(torch.isfinite(victim.release(split.test.x)).all()),
+        "a victim that was trained with it releases values that are not finite",
+    )
     again = Victim(Small(), subject.component, split.shape, CLASSES)
     again.restore(made[0][0])
     torch.manual_seed(6)

@@ -23,7 +23,17 @@ def _values(metric: Metric, x: Tensor, guess: Tensor) -> np.ndarray:
     judge = METRICS.get(metric.judge, metric)
     require(judge.score is not None, f"of = {metric.of!r} is no metric that is scored")
     assert judge.score
-    scores = {judge.name: judge.score(x, guess).float().numpy()}
+    before = x.clone(), guess.clone()
+    found = judge.score(x, guess)
+    require(
+        isinstance(found, Tensor),
+        f"it gives {type(found).__name__}: should be a tensor (N,), one value for each image",
+    )
+    require(
+        torch.equal(x, before[0]) and torch.equal(guess, before[1]),
+        "it changes the images that it is given; use x.clamp() instead of x.clamp_()",
+    )
+    scores = {judge.name: found.float().numpy()}
     return metric.values(scores, {judge.name: 0.05})
 
 
@@ -36,6 +46,7 @@ def _declared(subject: Subject) -> None:
     require(metric.better in ("higher", "lower"), "better should be 'higher' or 'lower'")
     require(metric.bounds[0] < metric.bounds[1], f"bounds = {metric.bounds} should be (low, high)")
     require(bool(metric.label), "it has no label")
+    require(metric.digits >= 0, f"digits = {metric.digits}: those after the point, 0 or more")
 
 
 def _per_image(subject: Subject) -> None:

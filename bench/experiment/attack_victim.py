@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
-from smashbench.attacks.base import GRANTS, WhiteBox, finite
+from smashbench.attacks.base import GRANTS, AttackError, WhiteBox, finite
 from smashbench.bench.experiment.measure import chosen_images, pixels
 from smashbench.bench.experiment.results import USERS, AttackResults, ThreatModel, Values
 from smashbench.bench.experiment.scoring import Scores, flags_of, score, summarise
@@ -60,6 +60,8 @@ def attack_victim(
         seeds: the victim's seed and, but for the first attack on it, the attack's own.
     """
     victim = target.victim
+    if attack.releases > 1 and "repeats" not in attack.needs:
+        raise AttackError("takes several releases of an image: name the grant 'repeats' in needs")
 
     def release() -> Tensor:
         torch.manual_seed(seed_for("release", *seeds))  # the same for every attack

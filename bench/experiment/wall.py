@@ -74,7 +74,8 @@ def _fit(attack: Attack, knowledge: Knowledge) -> None:
 
 
 def _reconstruct(attack: Attack, z: Tensor) -> Tensor:
-    return torch.cat([attack.reconstruct(part) for part in z.split(CHUNK)])
+    parts = [attack.reconstruct(part).detach().float() for part in z.split(CHUNK)]
+    return torch.cat(parts)
 
 
 def _stand_in(name: str, requests: "SimpleQueue[Any]") -> Service:

@@ -173,6 +173,11 @@ class Board:
         ]
         return [name for name in METRICS if all(name in each for each in measured)]
 
+    def left_out(self) -> list[str]:
+        """The metrics that some complete rows have, and others have not."""
+        some = {n for r in self.complete for a in r.judged.values() for n in a.estimates}
+        return [name for name in METRICS if name in some and name not in self.metrics()]
+
     def diagnostics(self) -> dict[str, DiagnosticFacts]:
         """The diagnostics that some row declares."""
         return {name: facts for row in self.rows for name, facts in row.diagnostics.items()}

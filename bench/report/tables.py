@@ -132,4 +132,7 @@ def as_text(board: Board) -> str:
     text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     waiting = sum(not row.begun for row in board.rows)
     more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
+    if partly := board.left_out():
+        names = ", ".join(partly)
+        more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
     return "\n".join([text[0], rule, *text[1:], *more])

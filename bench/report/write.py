@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.report.figures import figures
+from smashbench.bench.report.board import Board
+from smashbench.bench.report.figures import Figure, figures
 from smashbench.bench.report.page import write_page
 from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import TABLES, as_text, write_csv
@@ -31,12 +32,35 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
             written.append(write_csv(frame, path))
     drawn = []
     for figure in figures():
-        if board.complete and figure.applies(board):
+        if board.complete and _applies(figure, board):
             drawn.append(figure)
-            written += figure.write(board, out)
+            written += _written(figure, board, out)
         else:
             for path in figure.paths(out):
                 path.unlink(missing_ok=True)
     pictures = [(figure, out / f"{figure.name}.png") for figure in drawn if figure.embedded]
     written.append(write_page(board, frames, pictures, out / "report.html"))
     print(f"\n{out}: {'  '.join(path.name for path in written)}")
+
+
+def _applies(figure: Figure, board: Board) -> bool:
+    try:
+        return figure.applies(board)
+    except Exception as error:
+        raise _undrawn(figure, error) from error
+
+
+def _written(figure: Figure, board: Board, out: Path) -> list[Path]:
+    try:
+        return figure.write(board, out)
+    except BenchError:
+        raise
+    except Exception as error:
+        raise _undrawn(figure, error) from error
+
+
+def _undrawn(figure: Figure, error: Exception) -> BenchError:
+    return BenchError(
+        f"the figure {figure.name!r} cannot be drawn: {type(error).__name__}: {error}; tables are "
+        "written; if it is a plug-in's, mend it or leave out its --plugin"
+    )

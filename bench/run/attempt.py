@@ -16,10 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from smashbench.attacks.base import AttackError, OversizedError
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.results import AttackResults, VictimResults
+from smashbench.bench.frozen import explain
 from smashbench.bench.run.survey import DONE, is_done, standing_of, victim_of
 from smashbench.bench.store.files import unwritable
 from smashbench.bench.store.record import FailedRecord
@@ -102,6 +105,9 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
         return Outcome("done")
     except AttackError as error:
         cause = f"AttackError: {error}"
+    except ValidationError as error:  # of what a component says about itself
+        lines = explain(error, "", VictimResults if trial.parent is None else AttackResults)
+        cause = f"{traceback.format_exc().rstrip()}\n{'; '.join(lines)}"
     except Exception:
         cause = traceback.format_exc().rstrip()
     else:

@@ -15,10 +15,11 @@ from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, mend
-from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.store.saved_suite import keep_sources, save_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
-from smashbench.datasets import DATASETS
+from smashbench.datasets import DATASETS, DatasetError
 
 
 def execute(
@@ -57,29 +58,53 @@ def rescore(suite: Suite, options: RunOptions) -> str:
     Raises:
         BenchError, DatasetError: something a person must change first; records stay as they are.
     """
-    standings = _begin(suite, options)
+    _check_data(suite, options)
+    keep_sources(suite, options.folder)  # workers load them from there
+    standings = _standings(suite, options)
     chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
     if chosen:  # how long training took says nothing about how long this takes
         _run(suite, chosen, options, {trial.key: Standing("missing") for trial in suite.trials})
+    _save(suite, options, standings)  # now that its metrics have worked
     text = f"{len(chosen)} of {len(suite.trials)} trials measured again"
     if kept := sum(standing.state == "kept" for standing in standings.values()):
-        text += f"; {kept} were made by code that has changed since, and are kept as they are: "
-        text += f"smashbench rerun {options.folder} makes them anew"
+        again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
+        text += f"; {kept} are kept as they are, because their code has changed or what they made "
+        text += f"is gone: {again} makes them anew"
     return text
 
 
 def _begin(suite: Suite, options: RunOptions) -> dict[str, Standing]:
-    """The standing of every trial, after what is damaged was named and set aside."""
-    dataset = suite.victims[0].victim.dataset
-    DATASETS[dataset.name](**dataset.options).load(options.data)  # or a clear error, now
-    keep = options.keep_outdated
+    """The standing of every trial, in a folder that has this suite now."""
+    _check_data(suite, options)
     save_suite(suite, options.folder)  # or a clear error, now
-    standings, damages = mend(suite, Store(options.folder), keep=keep)
+    standings = _standings(suite, options)
+    _save(suite, options, standings)
+    return standings
+
+
+def _check_data(suite: Suite, options: RunOptions) -> None:
+    """Loads the images: where that cannot be done, nothing else is begun."""
+    dataset = suite.victims[0].victim.dataset
+    try:
+        DATASETS[dataset.name](**dataset.options).load(options.data)
+    except (BenchError, DatasetError):
+        raise
+    except Exception as error:  # whatever a data set of somebody's own raises
+        what = f"the data set {dataset.name!r} cannot be loaded"
+        raise BenchError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _standings(suite: Suite, options: RunOptions) -> dict[str, Standing]:
+    """The standing of every trial, after what is damaged was named and set aside."""
+    standings, damages = mend(suite, Store(options.folder), keep=options.keep_outdated)
     for damage in damages:
         print(f"{damage.path}: {damage.reason}; set aside, to be redone", file=sys.stderr)
+    return standings
+
+
+def _save(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) -> None:
     kept = frozenset(key for key, standing in standings.items() if standing.state == "kept")
     save_suite(replace(suite, kept=kept), options.folder)
-    return standings
 
 
 def _run(

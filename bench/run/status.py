@@ -9,6 +9,7 @@ from smashbench.bench.run.progress import duration
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import FINISHED, Standing, survey
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
 
 SHOWN = 20
@@ -56,7 +57,7 @@ def listing(
 
 def status(suite: Suite, folder: Path) -> str:
     """Counts of what is done, failed, missing, outdated, damaged and running, and the causes."""
-    store = Store(folder)
+    store, plugins = Store(folder), plugin_options(suite, folder)
     standings = survey(suite, store, keep=bool(suite.kept), deep=True)
     groups: dict[str, list[Trial]] = {}
     for trial in suite.trials:
@@ -85,9 +86,9 @@ def status(suite: Suite, folder: Path) -> str:
             lines.append(f"  and {len(trials) - SHOWN} more")
     if "failed" in groups:
         lines.append(f"\nlogs: {folder / 'logs'}/KEY.log")
-        lines.append(f"the failed ones again: smashbench rerun {folder} --failed")
+        lines.append(f"the failed ones again: smashbench rerun {folder} --failed{plugins}")
     if sum(len(groups.get(state, [])) for state in FINISHED) < len(suite.trials):
-        lines.append(f"all that is left:      smashbench rerun {folder}")
+        lines.append(f"all that is left:      smashbench rerun {folder}{plugins}")
     return "\n".join(lines)
 
 

@@ -111,16 +111,17 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     found = partial(Standing, seconds=record.seconds.total, weights=record.victim_sha256)
     if source is None:
         return Standing("damaged", damage=harm) if harm else found("unverified")
-    if record.source != source and not keep:
-        return Standing("outdated")
     scored = scoring_of(trial).items() <= record.scoring.items()
-    if (harm or not scored) and store.can_rescore(record, deep=deep):
-        return found("unscored", damage=harm)
+    cause = ""
+    if record.source == source and (harm or not scored):
+        if store.can_rescore(record, deep=deep):
+            return found("unscored", damage=harm)
+        cause = "the metrics have changed, and what it made is not there any more"
     if harm:
         return Standing("damaged", damage=harm)
     if record.source == source and scored:
         return found("done")
-    return found("kept") if keep else Standing("outdated")
+    return found("kept", cause=cause) if keep else Standing("outdated", cause=cause)
 
 
 def _damage(record: FinishedRecord, store: Store) -> DamagedError | None:

@@ -1,5 +1,6 @@
 """The suite of a results folder, ``suite.json``: which trials its tables are about."""
 
+import hashlib
 import json
 import shlex
 from collections.abc import Mapping
@@ -39,9 +40,7 @@ class SavedSuite(Frozen):
 def save_suite(suite: Suite, folder: Path) -> None:
     """Writes ``suite.json``: which trials belong to this folder's tables; and the source of its
     plug-ins."""
-    for plugin in suite.plugins:
-        if plugin.source:
-            write_whole(folder / plugin.kept, plugin.source)
+    keep_sources(suite, folder)
     first = [trial for trial in suite.attacks if trial.parent == suite.victims[0].key]
     saved = SavedSuite(
         name=suite.name,
@@ -55,6 +54,19 @@ def save_suite(suite: Suite, folder: Path) -> None:
     )
     content = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
     write_whole(folder / "suite.json", content.encode() + b"\n")
+
+
+def keep_sources(suite: Suite, folder: Path) -> None:
+    """Writes the source of a suite's plug-ins; another one that was kept stays beside it, since
+    records may have been made by it."""
+    for plugin in suite.plugins:
+        path = folder / plugin.kept
+        if not plugin.source:
+            continue
+        if path.exists() and (before := path.read_bytes()) != plugin.source:
+            number = hashlib.sha256(before).hexdigest()[:8]
+            write_whole(path.parent / "before" / f"{path.stem}_{number}.py", before)
+        write_whole(path, plugin.source)
 
 
 def read_suite(folder: Path) -> Suite:

@@ -28,7 +28,7 @@ def options_of(component: type) -> type[BaseModel]:
             fields = {}
         for p in parameters:
             if p.kind is p.KEYWORD_ONLY:
-                fields[p.name] = (hints[p.name], p.default)
+                fields[p.name] = (hints[p.name], ... if p.default is p.empty else p.default)
     return create_model(component.__name__, __base__=Frozen, **fields)
 
 

@@ -7,23 +7,22 @@ A plug-in has tables with the names of this package's: any of ``DEFENSES``, ``AT
 
 import hashlib
 import re
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from smashbench.bench.errors import BenchError
+from smashbench.bench.suite.kinds import KINDS, TITLES, names_in, unusable
 from smashbench.bench.suite.trial import Plugin, Suite
 
 GROUP = "smashbench.plugins"
 """Of the entry points by which an installed package names a module of its own."""
-TITLES = ("DEFENSES", "ATTACKS", "DATASETS", "MODELS", "METRICS", "FIGURES", "ENGINES")
 PREFIX = "smashbench_plugin_"
 """Of the names of modules that are made from files."""
-NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,22 @@ LOADED: dict[str, Loaded] = {}
 """Every plug-in by its name: that of its file, or that of its module."""
 
 
-def load_plugin(path: Path) -> Loaded:
+def load_plugin(path: Path, *, lenient: bool = False) -> Loaded:
     """Runs a file and adds its components to the tables. Once: the same content again is nothing
     new.
+
+    Args:
+        path: the file.
+        lenient: components that could not be used are added, too: to be tested.
 
     Raises:
         BenchError: it cannot be read or run, or what it adds is not what it should be.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*\.py", path.name):
-        raise BenchError(f"plug-in {path}: should be a Python file, e.g. my_defense.py")
+        raise BenchError(
+            f"plug-in {path}: should be a Python file whose name has letters, digits and "
+            "underscores alone, e.g. my_defense.py"
+        )
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -68,14 +74,19 @@ def load_plugin(path: Path) -> Loaded:
     sys.modules[module.__name__] = module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
-        return _registered(plugin, module)
+        return _registered(plugin, module, lenient)
     except BenchError:
         del sys.modules[module.__name__]
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
         where = f"{path}{_line_of(error, path)}"
-        raise BenchError(f"plug-in {where}: {type(error).__name__}: {error}") from error
+        hint = ""
+        if isinstance(error, ImportError):
+            hint = (
+                "; a plug-in is one file, which may import what is installed, but not its siblings"
+            )
+        raise BenchError(f"plug-in {where}: {type(error).__name__}: {error}{hint}") from error
 
 
 def load_installed() -> None:
@@ -94,7 +105,8 @@ def load_installed() -> None:
             source = Path(str(module.__file__)).read_bytes()
         except Exception as error:
             raise BenchError(f"{of}: {type(error).__name__}: {error}; uninstall it") from error
-        _registered(Plugin(name, hashlib.sha256(source).hexdigest(), source), module)
+        plugin = Plugin(name, hashlib.sha256(source).hexdigest(), source)
+        _registered(plugin, module, lenient=False)
 
 
 def in_use(suite: Suite) -> tuple[Plugin, ...]:
@@ -121,12 +133,24 @@ def renewed(suite: Suite, folder: Path) -> Suite:
     Raises:
         BenchError: it was run with one that is not.
     """
-    for plugin in suite.plugins:
-        if plugin.name not in LOADED:
-            kept = f"--plugin {folder / plugin.kept}, which runs the code in it"
-            how = f"give {kept}" if plugin.is_file else "install the package that has it"
-            raise BenchError(f"{folder} was run with the plug-in {plugin.name}: {how}")
-    return replace(suite, plugins=in_use(suite))
+    lacking = [plugin for plugin in suite.plugins if plugin.name not in LOADED]
+    if not lacking:
+        return replace(suite, plugins=in_use(suite))
+    hints = []
+    if modules := [plugin.name for plugin in lacking if not plugin.is_file]:
+        hints.append(f"install the packages that have {', '.join(modules)}")
+    if options := plugin_options(replace(suite, plugins=tuple(lacking)), folder):
+        hints.append(f"give{options}, which runs the code in it")
+    names = ", ".join(plugin.name for plugin in lacking)
+    raise BenchError(f"{folder} was run with the plug-in {names}: {'; '.join(hints)}")
+
+
+def plugin_options(suite: Suite, folder: Path) -> str:
+    """The options of a command that needs the suite's plug-ins: `` --plugin DIR/plugins/mine.py``,
+    or where no copy is there, the name of the file alone."""
+    files = [plugin for plugin in suite.plugins if plugin.is_file]
+    paths = [folder / f.kept if (folder / f.kept).exists() else Path(f.name) for f in files]
+    return "".join(f" --plugin {shlex.quote(str(path))}" for path in paths)
 
 
 def _line_of(error: BaseException, path: Path) -> str:
@@ -141,7 +165,7 @@ def _line_of(error: BaseException, path: Path) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def _registered(plugin: Plugin, module: ModuleType) -> Loaded:
+def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:
     """Adds the components to the tables, all or none."""
     if not any(getattr(module, title, None) for title in TITLES):
         raise BenchError(
@@ -149,94 +173,17 @@ def _registered(plugin: Plugin, module: ModuleType) -> Loaded:
             'e.g. DEFENSES = {"my_defense": MyDefense}; tables are ' + ", ".join(TITLES)
         )
     found = {
-        title: _checked(plugin, title, kind, getattr(module, title))
+        title: names_in(plugin.name, title, kind, getattr(module, title))
         for title, kind in KINDS.items()
         if hasattr(module, title)
     }
+    for title, names in found.items():
+        for name in names if not (KINDS[title].instances or lenient) else ():
+            if why := unusable(getattr(module, title)[name]):
+                file = f"smashbench check {plugin.name}"
+                raise BenchError(f"plug-in {plugin.name}: {name!r} {why}; {file} says more")
     for title in found:
         KINDS[title].add(getattr(module, title))
     loaded = Loaded(plugin, module, found)
     LOADED[plugin.name] = loaded
     return loaded
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of component that a plug-in may add.
-
-    Args:
-        word: for one.
-        base: what each of them is: a subclass of it, or an instance where ``instances``.
-        table: those that are there.
-        instances: whether they are values rather than classes.
-    """
-
-    word: str
-    base: Callable[[], type]
-    table: Callable[[], Any]
-    instances: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """Of those that are there."""
-        table = self.table()
-        return [each.name for each in table] if isinstance(table, list) else list(table)
-
-    def add(self, entries: Any) -> None:
-        """Adds the components of a plug-in's table."""
-        table = self.table()
-        if isinstance(table, list):
-            table.extend(entries)
-        else:
-            table.update(entries)
-
-
-def _checked(plugin: Plugin, title: str, kind: Kind, entries: Any) -> tuple[str, ...]:
-    """The names in a table of a plug-in.
-
-    Raises:
-        BenchError: it is no such table.
-    """
-    start, base = f"plug-in {plugin.name}: {title}", kind.base()
-    if isinstance(kind.table(), list):
-        if not isinstance(entries, list | tuple):
-            raise BenchError(f"{start} should be a list of {base.__name__} objects")
-        entries = {getattr(each, "name", str(each)): each for each in entries}
-    if not isinstance(entries, Mapping):
-        raise BenchError(f'{start} should be a table, e.g. {title} = {{"mine": Mine}}')
-    for name, entry in entries.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
-        if name in kind.names:
-            raise BenchError(f"{start}[{name!r}]: there is a {kind.word} of this name; rename it")
-        if kind.instances:
-            fits = isinstance(entry, base)
-        else:
-            fits = isinstance(entry, type) and issubclass(entry, base)
-        if not fits:
-            wanted = f"{base.__name__} object" if kind.instances else f"subclass of {base.__name__}"
-            raise BenchError(f"{start}[{name!r}] should be a {wanted}; it is {entry!r}")
-        if kind.instances and entry.name != name:
-            raise BenchError(f"{start}[{name!r}] calls itself {entry.name!r}; use one name")
-    return tuple(entries)
-
-
-def _kind(word: str, module: str, base: str, table: str, *, instances: bool = False) -> Kind:
-    """Of what a module has under these names; it is imported when it is needed, since some import
-    PyTorch."""
-
-    def has(name: str) -> Callable[[], Any]:
-        return lambda: getattr(import_module(module), name)
-
-    return Kind(word, has(base), has(table), instances)
-
-
-EXPERIMENT = "smashbench.bench.experiment"
-KINDS: dict[str, Kind] = {
-    "DEFENSES": _kind("defense", "smashbench.defenses", "Defense", "DEFENSES"),
-    "ATTACKS": _kind("attack", "smashbench.attacks", "Attack", "ATTACKS"),
-    "DATASETS": _kind("data set", "smashbench.datasets", "Dataset", "DATASETS"),
-    "MODELS": _kind("model", f"{EXPERIMENT}.models", "Model", "MODELS"),
-    "METRICS": _kind("metric", f"{EXPERIMENT}.metrics", "Metric", "METRICS", instances=True),
-}
-"""The tables of a plug-in by their ``TITLES``; ``plugged`` adds those of the wings above this."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from smashbench.bench.errors import BenchError
+
 if TYPE_CHECKING:  # reports read this table, and need no PyTorch
     from torch import Tensor
 
@@ -65,4 +67,14 @@ class Metric:
             floor: mean metrics of the mean image.
         """
         scored = scores[self.judge].astype(np.float64)
-        return self.derive(scored, floor[self.judge]) if self.derive else scored
+        if self.derive is None:
+            return scored
+        try:
+            found = np.asarray(self.derive(scored, floor[self.judge]), np.float64)
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            raise BenchError(f"the metric {self.name!r} cannot be derived: {cause}") from error
+        if found.shape != scored.shape:
+            shapes = f"{found.shape} instead of {scored.shape}"
+            raise BenchError(f"the metric {self.name!r} is derived as {shapes}")
+        return found

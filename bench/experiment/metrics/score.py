@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from smashbench.bench.experiment.metrics.base import Metric
-from smashbench.bench.experiment.results import QUANTILES, Summary
+from smashbench.bench.experiment.results import QUANTILES, SLACK, Summary
 
 
 def scores_of(x: Tensor, guess: Tensor, metrics: Mapping[str, Metric]) -> dict[str, Tensor]:
@@ -14,10 +14,27 @@ def scores_of(x: Tensor, guess: Tensor, metrics: Mapping[str, Metric]) -> dict[s
     [0, 1].
 
     Raises:
-        ValueError: shapes differ, or pixels lie outside [0, 1].
+        ValueError: shapes differ, or pixels lie outside [0, 1]; a metric does not give a finite
+            value in its bounds for each image.
     """
     check(x, guess)
-    return {name: metric.score(x, guess) for name, metric in metrics.items() if metric.score}
+    found = {}
+    for name, metric in metrics.items():
+        if metric.score:
+            values = metric.score(x.clone(), guess.clone())  # some work in place
+            found[name] = _sound(metric, values, len(x))
+    return found
+
+
+def _sound(metric: Metric, values: Tensor, images: int) -> Tensor:
+    if not isinstance(values, Tensor) or values.shape != (images,):
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ValueError(f"metric {metric.name!r} gives {shape} instead of ({images},) values")
+    low, high = metric.bounds
+    if not (values.min() >= low - SLACK and values.max() <= high + SLACK):  # NaN fails too
+        span = f"[{values.min():.3g}, {values.max():.3g}]"
+        raise ValueError(f"metric {metric.name!r} gives values {span} outside [{low:g}, {high:g}]")
+    return values
 
 
 def check(x: Tensor, guess: Tensor) -> None:

@@ -1,0 +1,127 @@
+"""The kinds of components that a plug-in may add, and what each must be to be used at all."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
+
+from smashbench.bench.errors import BenchError
+from smashbench.bench.frozen import explain
+from smashbench.bench.suite.options import options_of, resolve
+
+TITLES = ("DEFENSES", "ATTACKS", "DATASETS", "MODELS", "METRICS", "FIGURES", "ENGINES")
+KINDS_OF_ATTACKS = ("floor", "closed_form", "trained")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of component that a plug-in may add.
+
+    Args:
+        word: for one.
+        base: what each of them is: a subclass of it, or an instance where ``instances``.
+        table: those that are there.
+        instances: whether they are values rather than classes.
+    """
+
+    word: str
+    base: Callable[[], type]
+    table: Callable[[], Any]
+    instances: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Of those that are there."""
+        table = self.table()
+        return [each.name for each in table] if isinstance(table, list) else list(table)
+
+    def add(self, entries: Any) -> None:
+        """Adds the components of a plug-in's table."""
+        table = self.table()
+        if isinstance(table, list):
+            table.extend(entries)
+        else:
+            table.update(entries)
+
+
+def names_in(plugin: str, title: str, kind: Kind, entries: Any) -> tuple[str, ...]:
+    """The names in a table of a plug-in.
+
+    Raises:
+        BenchError: it is no such table.
+    """
+    start, base = f"plug-in {plugin}: {title}", kind.base()
+    if isinstance(kind.table(), list):
+        if not isinstance(entries, list | tuple):
+            raise BenchError(f"{start} should be a list of {base.__name__} objects")
+        entries = {getattr(each, "name", str(each)): each for each in entries}
+    if not isinstance(entries, Mapping):
+        raise BenchError(f'{start} should be a table, e.g. {title} = {{"mine": Mine}}')
+    for name, entry in entries.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
+        if name in kind.names:
+            raise BenchError(f"{start}[{name!r}]: there is a {kind.word} of this name; rename it")
+        if kind.instances:
+            fits = isinstance(entry, base)
+        else:
+            fits = isinstance(entry, type) and issubclass(entry, base)
+        if not fits:
+            wanted = f"{base.__name__} object" if kind.instances else f"subclass of {base.__name__}"
+            raise BenchError(f"{start}[{name!r}] should be a {wanted}; it is {entry!r}")
+        if kind.instances and entry.name != name:
+            raise BenchError(f"{start}[{name!r}] calls itself {entry.name!r}; use one name")
+    return tuple(entries)
+
+
+def unusable(component: type) -> str:
+    """Why a component could not be made from a suite; empty where it could."""
+    if lacking := getattr(component, "__abstractmethods__", None):
+        return f"has no {', '.join(sorted(lacking))}"
+    try:
+        fields = options_of(component).model_fields
+    except Exception as error:
+        return f"has an option whose type cannot be read ({type(error).__name__}: {error})"
+    for name, field in fields.items():
+        if field.is_required():
+            return f"has no default for its option {name!r}"
+        if name in ("use", "strengths"):
+            return f"has an option {name!r}, a word that suites use otherwise"
+    try:
+        resolve(component, {name: field.default for name, field in fields.items()})
+    except Exception as error:
+        lines = (
+            explain(error, "", options_of(component)) if isinstance(error, ValidationError) else []
+        )
+        return "has defaults that are not valid: " + ("; ".join(lines) or str(error))
+    knob = getattr(component, "strength", None)
+    if knob is not None and knob not in fields:
+        return f"has strength = {knob!r}, which is none of its options"
+    if hasattr(component, "needs") and getattr(component, "kind", None) not in KINDS_OF_ATTACKS:
+        return f"should have a kind, one of {', '.join(KINDS_OF_ATTACKS)}"
+    return ""
+
+
+def _kind(word: str, module: str, base: str, table: str, *, instances: bool = False) -> Kind:
+    """Of what a module has under these names; it is imported when it is needed, since some import
+    PyTorch."""
+
+    def has(name: str) -> Callable[[], Any]:
+        return lambda: getattr(import_module(module), name)
+
+    return Kind(word, has(base), has(table), instances)
+
+
+EXPERIMENT = "smashbench.bench.experiment"
+KINDS: dict[str, Kind] = {
+    "DEFENSES": _kind("defense", "smashbench.defenses", "Defense", "DEFENSES"),
+    "ATTACKS": _kind("attack", "smashbench.attacks", "Attack", "ATTACKS"),
+    "DATASETS": _kind("data set", "smashbench.datasets", "Dataset", "DATASETS"),
+    "MODELS": _kind("model", f"{EXPERIMENT}.models", "Model", "MODELS"),
+    "METRICS": _kind("metric", f"{EXPERIMENT}.metrics", "Metric", "METRICS", instances=True),
+}
+"""The tables of a plug-in by their ``TITLES``; ``plugged`` adds those of the wings above this."""
