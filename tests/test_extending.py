@@ -23,7 +23,7 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 
 def test_there_is_one_of_every_kind():
-    kinds = ("attack", "data", "defense", "dropout", "engine", "figure", "metric", "model")
+    kinds = ("attack", "ceiling", "data", "defense", "engine", "figure", "metric", "model")
     assert sorted(NAMES) == [f"my_{kind}.py" for kind in kinds]
 
 
@@ -41,7 +41,7 @@ def test_each_keeps_its_contract_and_all_run_together(files, tmp_path):
     assert "FAILED" not in done.stdout
     plugins = [word for path in files.values() for word in ("--plugin", path)]
     changes = [
-        "defenses={none={},noise={strengths=[0.3]},shrink={strengths=[0.1,1]},dropout={}}",
+        "defenses={none={},noise={strengths=[0.3]},shrink={strengths=[0.1,1]},ceiling={}}",
         "attacks={mean={},nearest={}}",
         "dataset={use='stripes',train=120,val=30,aux=90,test=45}",
         "model={use='tiny',features=32}",
@@ -54,6 +54,8 @@ def test_each_keeps_its_contract_and_all_run_together(files, tmp_path):
     out = tmp_path / "out"
     assert (out / "error_over_time.svg").is_file()
     assert "worst_mae" in (out / "leaderboard.csv").read_text()
-    assert "shrink" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "shrink" in page
+    assert "my_metric.py: SHA-256" in page
     assert sorted(path.name for path in (out / "plugins").iterdir()) == sorted(NAMES)
     assert "variance of the features" in (out / "diagnostics.svg").read_text()
