@@ -294,7 +294,13 @@ def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here, tmp_path):
     assert status.count("kmeans_cem") == 1
     same = here("compare", copy, copy)
     assert same.stdout == "1 rows in both, none moved\n"
-    assert len(read(copy).rows) == 7
+    board = read(copy)
+    assert [row.label for row in board.rows] == ["none"]
+    assert len(board.waiting) == 6
+    assert (copy / "leaderboard.csv").read_text().count("\n") == 2
+    page = (copy / "report.html").read_text()
+    assert "kmeans_cem" not in page
+    assert "6 more rows of the suite have not been begun" in page
 
 
 def test_a_run_with_nothing_to_do_says_so(copy, here):

@@ -53,8 +53,6 @@ class Row:
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
-    begun: bool = True
-    """Whether there is a record of any of its trials; else nobody may have asked for it yet."""
     kept: int = 0
     """Trials of this row that were made by code that has changed since."""
     accuracy: Estimate | None = None
@@ -139,6 +137,8 @@ class Board:
     store: Store | None = None
     records: pd.DataFrame = field(default_factory=pd.DataFrame)
     """A line per trial of the suite, victims first; docs/columns.md says what is in it."""
+    waiting: list[str] = field(default_factory=list)
+    """Rows of the suite of which no trial has a record: nobody may have asked for them yet."""
 
     def to_frame(self) -> pd.DataFrame:
         """The leaderboard: a line per row; docs/columns.md says what is in it."""

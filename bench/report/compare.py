@@ -9,7 +9,7 @@ from smashbench.bench.report.text import estimate
 def compare(before: Board, after: Board) -> tuple[list[str], bool]:
     """Lines to print, and whether anything moved: an interval that does not overlap that of
     before, a flag that came or went, a row that only one of the two has begun."""
-    ours, theirs = ({row.key: row for row in board.rows if row.begun} for board in (before, after))
+    ours, theirs = ({row.key: row for row in board.rows} for board in (before, after))
     metrics = ["accuracy", *(name for name in before.metrics() if METRICS[name].brief)]
     lines = []
     for key, row in (theirs | ours).items():

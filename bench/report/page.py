@@ -51,6 +51,7 @@ def write_page(
         rows=[
             (row, line, _command(board, row)) for row, line in zip(board.rows, lines, strict=True)
         ],
+        waiting=board.waiting,
         metrics=metrics,
         defenses=_lines(frames["leaderboard_by_defense"]),
         drops=[round(100 * drop) for drop in DROPS],

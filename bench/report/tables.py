@@ -114,8 +114,6 @@ def as_text(board: Board) -> str:
     head[4] = f"worst {head[4]}"
     lines = [head]
     for row in board.rows:
-        if not row.begun:
-            continue
         strength = "" if row.strength is None else f"{row.strength:g}"
         if not row.accuracy or not row.judged:
             why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
@@ -130,7 +128,7 @@ def as_text(board: Board) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    waiting = sum(not row.begun for row in board.rows)
+    waiting = len(board.waiting)
     more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
     if partly := board.left_out():
         names = ", ".join(partly)
