@@ -25,7 +25,7 @@ def test_what_is_missing_and_what_is_damaged_is_found_and_nothing_else(copy):
     store.arrays_path(suite.attacks[0].key, "scores").write_bytes(b"")
     found = survey(suite, store, deep=True)
     states = {key: standing.state for key, standing in found.items() if standing.state != "done"}
-    assert states == {suite.attacks[-1].key: "missing", suite.attacks[0].key: "unscored"}
+    assert states == {suite.attacks[-1].key: "missing", suite.attacks[0].key: "damaged"}
     assert found[suite.attacks[0].key].damage.reason == "truncated or altered"
 
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from smashbench.bench.store.files import DamagedError
-from smashbench.bench.store.record import FinishedRecord
+from smashbench.bench.store.record import FinishedRecord, VictimRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial, victim_trial
 
@@ -31,7 +31,8 @@ class Standing(NamedTuple):
 
     ``left_out``: it could not fit in memory. ``outdated``: made with other source, or on another
     training of its victim. ``kept``: the former, and a person wants it kept. ``unscored``: measured
-    by other metrics, or its scores are damaged; what it made is there to be measured again.
+    by other metrics, or a victim whose scores are damaged; what it made is there to be measured
+    again.
     ``unverified``: finished, by a component that this checkout lacks.
     """
 
@@ -113,7 +114,8 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
         return Standing("damaged", damage=harm) if harm else found("unverified")
     scored = scoring_of(trial).items() <= record.scoring.items()
     cause = ""
-    if record.source == source and (harm or not scored):
+    exact = isinstance(record, VictimRecord)  # an attack's scores were of floats, not of 8 bits
+    if record.source == source and (not scored or (harm and exact)):
         if store.can_rescore(record, deep=deep):
             return found("unscored", damage=harm)
         cause = "the metrics have changed, and what it made is not there any more"
