@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from smashbench.bench.experiment.metrics import METRICS
@@ -52,7 +51,7 @@ def rescore(
     results: AttackResults,
     scores: Scores,
     stale: Collection[str],
-    pixels: Tensor,
+    guess: Tensor,
     x: Tensor,
     floor: Values,
 ) -> tuple[AttackResults, Scores]:
@@ -63,12 +62,11 @@ def rescore(
         results: of the attack.
         scores: of every image.
         stale: the metrics to compute anew.
-        pixels: the reconstructions (N, C, H, W), uint8; that they were rounded moves the MSE by
-            1.3e-6 at most, on average.
+        guess: the reconstructions (N, C, H, W) in [0, 1]; that they were rounded to 8 bits moves
+            the MSE by 1.3e-6 at most, on average.
         x: the images, in [0, 1].
         floor: mean metrics of the mean image.
     """
-    guess = pixels.to(x.device, torch.float32) / 255
     again = score(x, guess, stale)
     kept = {name: values for name, values in scores.items() if name in METRICS}
     found = {name: {**kept, **again}[name] for name in METRICS if METRICS[name].score}

@@ -57,16 +57,17 @@ def board_of(suite: Suite, store: Store) -> Board:
         attacks[str(trial.parent)].append(trial)
     with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
         rows = [_row(key, group, attacks, records, store) for key, group in groups.items()]
-    waiting: list[str] = []
+    begun, waiting = [], []
     for row, group in zip(rows, groups.values(), strict=True):
         keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
         row.kept = len(keys & suite.kept)
-        if not any(records[key] for key in keys):  # nobody may have asked for it
+        if any(records[key] for key in keys):
+            begun.append(row)
+        else:  # nobody may have asked for it
             waiting.append(row.label)
-    rows = [row for row in rows if row.label not in waiting]
     floors = next((row.record.floors for row in rows if row.record), {})
     lines = [record_line(trial, records[trial.key]) for trial in suite.trials]
-    board = Board(suite, rows, floors, store, pd.DataFrame(lines), waiting)
+    board = Board(suite, begun, floors, store, pd.DataFrame(lines), waiting)
     raise_flags(board)
     return board
 

@@ -52,8 +52,8 @@ def _attack(trial: Trial, record: AttackRecord, store: Store, split: Split) -> N
     except DamagedError:  # and set aside
         scores, stale = {}, set(wanted)
     pixels = torch.from_numpy(store.arrays(record, RECONSTRUCTIONS)[RECONSTRUCTIONS])
-    results, scores = rescore(record, scores, stale, pixels, split.test.x, floor)
     guess = pixels.to(split.test.x.device, torch.float32) / 255
+    results, scores = rescore(record, scores, stale, guess, split.test.x, floor)
     files: dict[str, dict[str, Any]]
     files = {"scores": scores, "samples": samples_of(split, guess, scores["mse"])}
     changes = dict(results) | {
