@@ -64,7 +64,7 @@ def test_every_defense_takes_features_of_any_shape(name, shape):
             defense.refresh(z.detach(), y)
     loss, _ = defense.penalty(step_of(z, y))
     assert loss.isfinite()
-    assert defense.payload(z) == 32 * 24
+    assert 0 < defense.payload(z) <= 32 * 24
 
 
 def test_diagnostics_are_those_of_the_flat_features():
