@@ -46,12 +46,14 @@ class WhiteBox(NamedTuple):
     Args:
         encoder: images (B, C, H, W) in [0, 1] to features (B, ...); differentiable.
         defense: features to releases, drawn as the victim draws them; differentiable.
-        noise: standard deviation s where a release is features + N(0, s^2), else 0.
+        transform: features to what noise of mean 0 is added to in a release; differentiable.
+        random: whether two transforms of the same features differ.
     """
 
     encoder: Callable[[Tensor], Tensor]
     defense: Callable[[Tensor], Tensor]
-    noise: float
+    transform: Callable[[Tensor], Tensor]
+    random: bool
 
 
 @dataclass(frozen=True)

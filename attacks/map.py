@@ -23,15 +23,15 @@ class Map(Decoder):
         sum_d (z~ - f(x))_d^2 / v + anchor sum_p (x - x_0)_p^2 / rho^2 + tv sum_p |grad x|_p / rho
 
     with f(x) the release expected for x, and v and rho^2 the mean squared residuals of release
-    and image that the start x_0 leaves on the attacker's validation images. Where a release is
-    features plus Gaussian noise, f is the encoder; any other randomness is averaged over draws
-    at every step (expectation over transformation, Athalye et al., ICML 2018). Both weights, and
+    and image that the start x_0 leaves on the attacker's validation images. Noise that is added
+    has mean 0; any other randomness of a defense is averaged over draws at every step
+    (expectation over transformation, Athalye et al., ICML 2018). Both weights, and
     whether to move from the start at all, are chosen on the attacker's validation images.
 
     Args:
         steps: of Adam.
         rate: its step size, in units of rho; falls linearly to zero.
-        draws: releases per step that are averaged where the randomness is not Gaussian noise.
+        draws: transforms per step that are averaged where they are random.
         tuning: validation images that choose the weights.
     """
 
@@ -54,7 +54,7 @@ class Map(Decoder):
         fit, val = knowledge.parts(self.val_share)
         self.fit_parts(knowledge, fit, val)
         z, x = releases(knowledge, val[: self.tuning], 1)
-        self.expected_ = _expected(client, self.draws, x)
+        self.expected_ = _expected(client, self.draws)
         start = super().reconstruct(z)
         with torch.no_grad():
             self.v_ = float((z - self.expected_(start)).square().mean().clamp_min(1e-8))
@@ -88,18 +88,14 @@ class Map(Decoder):
         return x.detach()
 
 
-def _expected(client: WhiteBox, draws: int, x: Tensor) -> Callable[[Tensor], Tensor]:
-    """The release that images (B, C, H, W) lead to in the mean; whether releases are random at
-    all is seen on the images ``x``."""
-    if client.noise:
-        return client.encoder
-    with torch.no_grad():
-        z = client.encoder(x)
-        random = not torch.equal(client.defense(z), client.defense(z))
+def _expected(client: WhiteBox, draws: int) -> Callable[[Tensor], Tensor]:
+    """The release that images (B, C, H, W) lead to in the mean."""
 
     def mean(x: Tensor) -> Tensor:
         z = client.encoder(x)
-        return torch.stack([client.defense(z) for _ in range(draws if random else 1)]).mean(0)
+        if not client.random:
+            return client.transform(z)
+        return torch.stack([client.transform(z) for _ in range(draws)]).mean(0)
 
     return mean
 

@@ -15,13 +15,16 @@ class ReferenceDecoder(Attack):
     """The decoder attack of Xia et al. (CVPR 2025), as published, to compare with.
 
     Residual blocks with batch normalisation, one transposed convolution per doubling, sigmoid:
-    711k parameters for 8x8x8 features of 32x32 images. Adam with a cosine schedule over a fixed
-    number of epochs, fresh releases at every step, and no validation part: ``history_`` is the
-    training loss, and as nothing tells whether the fit has converged, it counts as not converged.
+    711k parameters for 8x8x8 features of 32x32 images. Adam with weight decay and a cosine schedule
+    over a fixed number of epochs, in float32, fresh releases at every step, and no validation part:
+    ``history_`` is the training loss, and as nothing tells whether the fit has converged, it counts
+    as not converged.
 
     Args:
         width, blocks: size of the trunk.
         epochs, batch_size, lr: Adam's schedule.
+        min_lr: where its learning rate ends.
+        weight_decay: added to the gradient, as in Adam and not as in AdamW.
     """
 
     kind = "trained"
@@ -35,9 +38,12 @@ class ReferenceDecoder(Attack):
         epochs: Annotated[int, Ge(1)] = 50,
         batch_size: Annotated[int, Ge(2)] = 256,
         lr: Annotated[float, Gt(0)] = 1e-3,
+        min_lr: Annotated[float, Ge(0)] = 1e-5,
+        weight_decay: Annotated[float, Ge(0)] = 1e-4,
     ) -> None:
         self.width, self.blocks = width, blocks
         self.epochs, self.batch_size, self.lr = epochs, batch_size, lr
+        self.min_lr, self.weight_decay = min_lr, weight_decay
 
     def fit(self, knowledge: Knowledge) -> Self:
         x, everyone = knowledge.images, torch.arange(len(knowledge.images))
@@ -46,8 +52,9 @@ class ReferenceDecoder(Attack):
         z = releases(knowledge, everyone[:2].to(x.device), 1)[0]
         self.net_ = reference_network(z.shape[1:], x.shape[1:], self.width, self.blocks)
         self.net_.to(x.device).to(memory_format=torch.channels_last)
-        optimiser = torch.optim.Adam(self.net_.parameters(), self.lr)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs)
+        parameters = self.net_.parameters()
+        optimiser = torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.epochs, self.min_lr)
         history = []
         for _ in range(self.epochs):
             losses, peaks = [], []
@@ -55,9 +62,7 @@ class ReferenceDecoder(Attack):
                 if len(batch) < 2:  # batch normalisation needs two
                     continue
                 z = knowledge.draw(batch).contiguous(memory_format=torch.channels_last)
-                with torch.autocast(x.device.type, torch.bfloat16):
-                    guess = self.net_(z)
-                loss = mse_loss(guess.float(), x[batch])
+                loss = mse_loss(self.net_(z), x[batch])
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()

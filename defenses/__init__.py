@@ -3,6 +3,7 @@
 from smashbench.defenses.base import Defense
 from smashbench.defenses.class_variance import ClassVariance
 from smashbench.defenses.dropout import Dropout
+from smashbench.defenses.full_gmm_cem import FullGmmCem
 from smashbench.defenses.gated_pooling import GatedPooling
 from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.kmeans_cem import KMeansCem
@@ -17,6 +18,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "class_variance": ClassVariance,
     "kmeans_cem": KMeansCem,
     "gmm_cem": GmmCem,
+    "full_gmm_cem": FullGmmCem,
     "gated_pooling": GatedPooling,
     "slot_attention": SlotAttention,
     "dropout": Dropout,

@@ -1,17 +1,21 @@
 """What a defense is. The base class does nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.amp.autocast_mode import is_autocast_available
 
 Diagnostics = dict[str, Tensor]
 """Named 0-d tensors, detached; the training loop averages them over each epoch."""
 
 
 Role = Literal["control", "baseline", "defense"]
+Kind = Literal["smooth", "rough", "random"]
 FLOAT = 32
 """Bits of a number that leaves the client, unless the defense sends less."""
 
@@ -57,9 +61,12 @@ class Diagnostic(NamedTuple):
 class Defense(nn.Module):
     """The base of all defenses: the features leave the client as they are.
 
-    A defense overrides any of ``forward``, ``penalty``, ``targets`` and ``refresh``. Its
-    hyper-parameters are keyword-only arguments of its constructor, with defaults; a suite may set
-    each of them. One that trains a network of its own uses ``defenses.own_network``.
+    A release is ``transform`` of the features, and then ``noise`` on it: apart, so that bounds,
+    diagnostics and attacks know both. A defense sets ``noise`` and overrides any of ``transform``,
+    ``penalty``, ``targets`` and ``refresh``. Its hyper-parameters are keyword-only arguments of its
+    constructor, with defaults; a suite may set each of them. Options that do not go together are a
+    ``ValueError`` of the constructor or of ``stand_on``, which a suite shows before anything runs.
+    One that trains a network of its own uses ``defenses.own_network``.
 
     Args:
         shape: of the features of one image: (C', H', W') of a map, (D,) of a vector, (T, D) of
@@ -78,7 +85,24 @@ class Defense(nn.Module):
     """What ``penalty`` reports and how it is shown. What is not declared is recorded, not shown."""
 
     noise: float = 0.0
-    """Standard deviation of the Gaussian noise that ``forward`` adds; 0 if it adds none."""
+    """Standard deviation of the noise that ``perturb`` adds to every feature; 0 if it adds none."""
+
+    gaussian: bool = True
+    """Whether that noise is Gaussian and independent: bounds hold for no other."""
+
+    kind: Kind = "smooth"
+    """Of ``transform``. ``smooth``: autograd gives its derivative; ``rough``: it does not, as of
+    rounding; ``random``: two transforms of the same features differ."""
+
+    stacked: ClassVar[Mapping[str, Any]] = {}
+    """Options that have another default in a stack of several defenses."""
+
+    pace: float = 1.0
+    """Learning rate of the defense's own parameters, as a multiple of the victim's."""
+
+    refit: Literal["clean", "epoch"] = "clean"
+    """What ``refresh`` is given: features of the training images from an evaluation pass without
+    augmentation, or those that the epoch before came across (augmented; no second pass)."""
 
     epoch: int = 0
     """Set by the training loop at the start of every epoch."""
@@ -87,10 +111,26 @@ class Defense(nn.Module):
         super().__init__()
         self.shape, self.classes = shape, classes
 
+    def transform(self, z: Tensor) -> Tensor:
+        """What is done to features ``z`` (B, ...) before noise is added; same shape."""
+        return z
+
+    def perturb(self, z: Tensor) -> Tensor:
+        """Adds the noise to transformed features ``z`` (B, ...)."""
+        return z + self.noise * torch.randn_like(z) if self.noise else z
+
     def forward(self, z: Tensor) -> Tensor:
         """What leaves the client for features ``z`` (B, ...), in training, in evaluation and under
-        attack alike; same shape."""
-        return z
+        attack alike; same shape. Not to be overridden."""
+        return self.perturb(self.transform(z))
+
+    def stand_on(self, noise: float) -> None:
+        """Is told the standard deviation of all the noise in the stack that it is part of: its own,
+        if it is alone.
+
+        Raises:
+            ValueError: its options do not go with it.
+        """
 
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
         """The weighted regulariser, a scalar that is added to the cross entropy, and what is to be
@@ -109,7 +149,7 @@ class Defense(nn.Module):
     @property
     def randomized(self) -> bool:
         """Whether two releases of the same features differ."""
-        return False
+        return self.noise > 0 or self.kind == "random"
 
     def progress(self) -> dict[str, Any]:
         """What a training that was interrupted needs to go on, beside parameters and buffers:
@@ -129,6 +169,14 @@ class Defense(nn.Module):
         """Refits statistics on all training features.
 
         Args:
-            features: (N, ...), from an evaluation-mode pass without augmentation.
+            features: clean features (N, ...), by ``refit``.
             labels: (N,).
         """
+
+
+@contextmanager
+def full_precision(z: Tensor) -> Iterator[Tensor]:
+    """Features in float32 (or float64, if they are), with autocast switched off."""
+    known = is_autocast_available(z.device.type)
+    with torch.autocast(z.device.type, enabled=False) if known else nullcontext():
+        yield z if z.dtype == torch.float64 else z.float()

@@ -1,43 +1,43 @@
 """What the defenses of the conditional entropy maximization (CEM) family share."""
 
 from abc import abstractmethod
-from math import log
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from smashbench.defenses.base import Diagnostic, Diagnostics, Role, Step
+from smashbench.defenses.base import (
+    Defense,
+    Diagnostic,
+    Diagnostics,
+    Role,
+    Step,
+    full_precision,
+)
 from smashbench.defenses.groups import Groups
-from smashbench.defenses.noise import Noise
 
-Gate = Literal["log", "linear", "capacity"]
-Variance = Literal["per_dim", "mean", "trace"]
 NonNegative = Annotated[float, Ge(0)]
 Positive = Annotated[float, Gt(0)]
 Count = Annotated[int, Ge(0)]
+LARGEST = 1e6
+"""Features beyond it count as not finite: sums of their squares over s^2 would overflow."""
 
 
-class Cem(Noise):
-    """Noise, and a penalty that shrinks the variance of the features within each class.
+class Cem(Defense):
+    """A penalty that shrinks the variance of the features within each class, over noise.
 
     Conditional entropy maximization (Xia et al., CVPR 2025) raises H(x | z~), and does it by
     lowering H(z | y) relative to the noise. Why: I(x; z~) <= H(y) + I(x; z~ | y), and for
     Gaussian noise of standard deviation s the last term is at most 1/2 sum_d log(1 + v_d / s^2)
     with v_d the within-class variance. Penalty = lam * scale * sum_c beta_c R_c; a subclass
-    supplies R_c (``class_losses``).
+    supplies R_c (``class_losses``). It is computed in float32 whatever autocast says. In a stack, s
+    is that of all the noise in it.
 
     Args:
-        noise: standard deviation s of the noise (Xia et al., CVPR 2025: 0.025).
+        noise: standard deviation of the noise that it stands on (Xia et al., CVPR 2025: 0.025). In
+            a stack the default is 0: other parts add it.
         lam: weight of the penalty (lambda).
-        gate: R as a function of a variance v, with tau = max(var_threshold * s^2, 1e-8).
-            ``log``: max(0, log(v + gamma) - log(tau + gamma)), Xia et al.; ``linear``: v;
-            ``capacity``: 1/2 log(1 + v / s^2), nats per feature, ours.
-        variance: ``per_dim`` gates every dimension and averages; ``mean`` and ``trace`` average
-            or sum the variance over the dimensions first.
-        var_threshold: tau in units of s^2; variances below it cost nothing (``log``).
-        gamma: smoothing of the logarithm.
         class_weight: beta_c = M_c / B (``frequency``) or one share per class that is present
             (``uniform``).
         warmup_epochs: epochs without penalty.
@@ -52,14 +52,11 @@ class Cem(Noise):
 
     strength = "lam"
     role: ClassVar[Role] = "defense"
+    stacked = {"noise": 0.0}
     diagnostics = {
         "surrogate": Diagnostic("surrogate (unweighted penalty)", logarithmic=True, column=True),
-        "active_gates": Diagnostic("share of active gates", column=True),
-        "nonfinite": Diagnostic("non-finite samples per step"),
+        "nonfinite": Diagnostic("samples left out per step"),
     }
-
-    refresh_every: int = 0
-    """Epochs between refits of statistics, after the warm-up; 0 where there are none."""
 
     def __init__(
         self,
@@ -68,10 +65,6 @@ class Cem(Noise):
         *,
         noise: NonNegative = 0.025,
         lam: NonNegative = 1.0,
-        gate: Gate = "log",
-        variance: Variance = "per_dim",
-        var_threshold: NonNegative = 0.125,
-        gamma: Positive = 0.01,
         class_weight: Literal["frequency", "uniform"] = "frequency",
         warmup_epochs: Count = 0,
         scale: NonNegative = 1.0,
@@ -80,11 +73,16 @@ class Cem(Noise):
         lam_steps: tuple[tuple[Count, NonNegative], ...] = (),
         clip: NonNegative = 0.0,
     ) -> None:
-        super().__init__(shape, classes, noise=noise)
-        self.lam, self.gate_kind, self.variance = lam, gate, variance
-        self.var_threshold, self.gamma, self.class_weight = var_threshold, gamma, class_weight
-        self.warmup_epochs, self.scale, self.clip = warmup_epochs, scale, clip
+        super().__init__(shape, classes)
+        if ramp_epochs and scale_end is None:
+            raise ValueError(f"ramp_epochs = {ramp_epochs} does nothing without scale_end")
+        self.noise = self.s = noise
+        self.lam, self.class_weight, self.clip = lam, class_weight, clip
+        self.warmup_epochs, self.scale = warmup_epochs, scale
         self.scale_end, self.ramp_epochs, self.lam_steps = scale_end, ramp_epochs, lam_steps
+
+    def stand_on(self, noise: float) -> None:
+        self.s = noise
 
     @abstractmethod
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
@@ -102,27 +100,27 @@ class Cem(Noise):
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
         if self.epoch < self.warmup_epochs:
             return super().penalty(step)
-        z, y = step.features, step.labels
-        if self.clip and z.requires_grad:
-            z = z.view_as(z)
-            z.register_hook(lambda g: g * (self.clip / g.norm().clamp_min(self.clip)))
-        flat = z.flatten(1)
-        bad = ~flat.isfinite().all(1)
-        groups = Groups.of(y, self.classes, flat.dtype)
-        losses, diagnostics = self.class_losses(flat.masked_fill(bad[:, None], 0), y, groups)
-        spoiled = (groups.member @ bad.to(flat.dtype)) > 0
-        beta = groups.count / len(y)
-        if self.class_weight == "uniform":
-            present = (groups.count > 0).to(flat.dtype)
-            beta = present / present.sum()
-        loss = (beta * losses.masked_fill(spoiled, 0)).sum()
-        diagnostics |= {"surrogate": loss.detach(), "nonfinite": bad.sum().to(flat.dtype)}
+        with full_precision(step.features) as z:
+            if self.clip and z.requires_grad:
+                z = z.view_as(z)
+                z.register_hook(lambda g: g * (self.clip / g.norm().clamp_min(self.clip)))
+            loss, diagnostics = self._surrogate(z.flatten(1), step.labels)
         return self.lam * self.current_scale * loss, diagnostics
 
-    @property
-    def wants_refresh(self) -> bool:
-        since = self.epoch - self.warmup_epochs
-        return self.refresh_every > 0 and since >= 0 and since % self.refresh_every == 0
+    def _surrogate(self, z: Tensor, y: Tensor) -> tuple[Tensor, Diagnostics]:
+        """sum_c beta_c R_c of features (B, D). A class with a sample that is not finite costs
+        nothing in this step."""
+        bad = left_out(z)
+        groups = Groups.of(y, self.classes, z.dtype)
+        losses, diagnostics = self.class_losses(z.masked_fill(bad[:, None], 0), y, groups)
+        spoiled = (groups.member @ bad.to(z.dtype)) > 0
+        beta = groups.count / len(y)
+        if self.class_weight == "uniform":
+            present = (groups.count > 0).to(z.dtype)
+            beta = present / present.sum()
+        loss = (beta * losses.masked_fill(spoiled, 0)).sum()
+        seen = {"surrogate": loss.detach(), "nonfinite": bad.sum().to(z.dtype)}
+        return loss, diagnostics | seen
 
     @property
     def current_scale(self) -> float:
@@ -135,31 +133,59 @@ class Cem(Noise):
         begun = [factor for epoch, factor in sorted(self.lam_steps) if epoch <= self.epoch]
         return scale * begun[-1] if begun else scale
 
+
+class Refitted(Cem):
+    """Penalties whose statistics are refitted between epochs.
+
+    Args:
+        refresh_every: epochs between refits, after the warm-up.
+        refit: what refits see: ``clean``, the features of an evaluation pass over the training
+            images; ``epoch``, those of the epoch before, augmented (as in the code of Xia et al.),
+            which saves that pass.
+        cem: the options of ``Cem``.
+    """
+
+    diagnostics = Cem.diagnostics | {
+        "refit_left_out": Diagnostic("samples left out of the last refit"),
+    }
+    refit_left_out: Tensor
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        classes: int,
+        *,
+        refresh_every: Annotated[int, Ge(1)] = 1,
+        refit: Literal["clean", "epoch"] = "clean",
+        warmup_epochs: Count = 1,
+        **cem: Any,
+    ) -> None:
+        super().__init__(shape, classes, warmup_epochs=warmup_epochs, **cem)
+        self.refresh_every, self.refit = refresh_every, refit
+        self.register_buffer("refit_left_out", torch.zeros(()))
+
     @property
-    def tau(self) -> float:
-        """The variance below which the log gate is closed."""
-        return max(self.var_threshold * self.noise**2, 1e-8)
+    def wants_refresh(self) -> bool:
+        since = self.epoch - self.warmup_epochs
+        return since >= 0 and since % self.refresh_every == 0
 
-    def gate(self, v: Tensor) -> Tensor:
-        """Gate of variances ``v``, elementwise."""
-        if self.gate_kind == "linear":
-            return v
-        if self.gate_kind == "capacity":
-            return 0.5 * torch.log1p(v / max(self.noise**2, 1e-8))
-        return ((v + self.gamma).log() - log(self.tau + self.gamma)).clamp_min(0)
+    @abstractmethod
+    def fit(self, z: Tensor, y: Tensor) -> None:
+        """Refits on features (N, D), all finite, and labels (N,)."""
 
-    def reduce(self, squares: Tensor) -> Tensor:
-        """Puts the dimensions of ``squares`` (..., D) together as ``variance`` asks: (..., D) for
-        ``per_dim``, else (..., 1)."""
-        if self.variance == "per_dim":
-            return squares
-        if self.variance == "mean":
-            return squares.mean(-1, keepdim=True)
-        return squares.sum(-1, keepdim=True)
+    def refresh(self, features: Tensor, labels: Tensor) -> None:
+        flat = features.flatten(1)
+        bad = left_out(flat)
+        self.refit_left_out.copy_(bad.sum())
+        self.fit(flat[~bad], labels[~bad])
 
-    def gated(self, v: Tensor, used: Tensor) -> tuple[Tensor, Diagnostics]:
-        """Gates reduced variances ``v`` (..., D or 1) and averages over the last axis; the share
-        of active gates is taken where ``used`` (...)."""
-        active = (v.detach() > self.tau).to(v.dtype).mean(-1)
-        share = active.where(used, 0).sum() / used.sum().clamp_min(1)
-        return self.gate(v).mean(-1), {"active_gates": share}
+    def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
+        value, diagnostics = super().penalty(step)
+        if diagnostics:
+            diagnostics["refit_left_out"] = self.refit_left_out.clone()
+        return value, diagnostics
+
+
+def left_out(z: Tensor) -> Tensor:
+    """Which samples (B,) of features (B, D) are not finite, or too large to be squared."""
+    return ~(z.abs() <= LARGEST).all(1)

@@ -28,14 +28,11 @@ class Dropout(Defense):
     ) -> None:
         super().__init__(shape, classes)
         self.rate = rate
+        self.kind = "random" if rate else "smooth"
 
-    def forward(self, z: Tensor) -> Tensor:
+    def transform(self, z: Tensor) -> Tensor:
         return z * (torch.rand_like(z) >= self.rate) if self.rate else z
 
     def payload(self, released: Tensor) -> int:
         features = released[0].numel()
         return min(FLOAT * features, ceil(FLOAT * features * (1 - self.rate)) + features)
-
-    @property
-    def randomized(self) -> bool:
-        return self.rate > 0

@@ -7,11 +7,13 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from smashbench.defenses.base import Diagnostic, Diagnostics
-from smashbench.defenses.cem import Cem, Count, NonNegative
+from smashbench.defenses.cem import Count, NonNegative
+from smashbench.defenses.gates import Gated
 from smashbench.defenses.groups import Groups
+from smashbench.defenses.own_parameters import Attention, OwnParameters
 
 
-class GatedPooling(Cem):
+class GatedPooling(OwnParameters, Gated):
     """GatedAttentionCEM: the within-class variance is weighted by gated attention.
 
     Per class, on x_m = LayerNorm(z_m) without affine parameters (a learned scale could shrink to
@@ -28,10 +30,10 @@ class GatedPooling(Cem):
         attention: ``joint`` trains the attention to lower the penalty, as the source does;
             ``adversarial`` trains it to raise the penalty; ``detached`` keeps it as it was drawn
             and passes no gradient through it; ``uniform`` weighs all samples alike.
-        cem: the options of ``Cem``.
+        options: those of ``OwnParameters`` and ``Gated``.
     """
 
-    diagnostics = Cem.diagnostics | {
+    diagnostics = Gated.diagnostics | {
         "effective_samples": Diagnostic("effective samples per class", column=True),
         "samples_per_class": Diagnostic("samples per class in a batch"),
     }
@@ -42,29 +44,23 @@ class GatedPooling(Cem):
         classes: int,
         *,
         features: Literal["normalized", "raw"] = "normalized",
-        attention: Literal["joint", "detached", "uniform", "adversarial"] = "joint",
+        attention: Attention = "joint",
         warmup_epochs: Count = 5,
         scale: NonNegative = 0.1,
-        **cem: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(shape, classes, warmup_epochs=warmup_epochs, scale=scale, **cem)
+        super().__init__(shape, classes, warmup_epochs=warmup_epochs, scale=scale, **options)
         self.features, self.attention = features, attention
         dimensions = torch.Size(shape).numel()
         width = min(512, max(64, dimensions // 4))
-        self.vu = nn.Linear(dimensions, 2 * width, bias=False)  # V and U, one product
-        self.w = nn.Linear(width, 1, bias=False)
-        if attention == "adversarial":
-            for parameter in self.parameters():  # only the penalty reaches these parameters
-                parameter.register_hook(torch.neg)
+        self.logits = _Logits(dimensions, width)
 
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         x = layer_norm(z, z.shape[1:])
         if self.attention == "uniform":
             a = (1 / groups.count)[groups.index]
         else:
-            v, u = self.vu(x).chunk(2, dim=1)
-            logits = self.w(v.tanh() * u.sigmoid()).squeeze(1)
-            a = groups.softmax(logits)
+            a = groups.softmax(self.learned(self.logits, x))
             if self.attention == "detached":
                 a = a.detach()
         values = x if self.features == "normalized" else z
@@ -79,3 +75,17 @@ class GatedPooling(Cem):
             samples = groups.count.where(several, 0).sum() / n
         diagnostics |= {"effective_samples": effective, "samples_per_class": samples}
         return losses.where(several, 0), diagnostics
+
+
+class _Logits(nn.Module):
+    """w^T [tanh(V x) * sigmoid(U x)] (B,) of x (B, D)."""
+
+    def __init__(self, dimensions: int, width: int) -> None:
+        super().__init__()
+        self.vu = nn.Linear(dimensions, 2 * width, bias=False)  # V and U, one product
+        self.w = nn.Linear(width, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        v, u = self.vu(x).chunk(2, dim=1)
+        logits: Tensor = self.w(v.tanh() * u.sigmoid()).squeeze(1)
+        return logits

@@ -39,6 +39,14 @@ class Groups:
         """Group means (G, D) of ``values`` (B, D); zero for an empty group."""
         return (self.member @ values) / self.count.clamp_min(1)[:, None]
 
+    def sum(self, values: Tensor) -> Tensor:
+        """Group sums (G, D) of ``values`` (B, D)."""
+        return self.member @ values
+
+    def labels(self, y: Tensor) -> Tensor:
+        """The label (G,) of every group, given those of the samples (B,); 0 for an empty group."""
+        return torch.zeros_like(self.count, dtype=y.dtype).scatter(0, self.index, y)
+
     def softmax(self, logits: Tensor) -> Tensor:
         """Softmax (B,) of ``logits`` (B,) over the members of each group."""
         logits = logits - logits.new_full((len(self.member),), -torch.inf).scatter_reduce(

@@ -9,11 +9,12 @@ from annotated_types import Ge
 from torch import Tensor
 
 from smashbench.defenses.base import Diagnostic, Diagnostics
-from smashbench.defenses.cem import Cem, Count, NonNegative, Variance
+from smashbench.defenses.cem import NonNegative, Refitted
+from smashbench.defenses.gates import Gated, Variance
 from smashbench.defenses.groups import Groups, by_class
 
 
-class KMeansCem(Cem):
+class KMeansCem(Refitted, Gated):
     """K-means CEM (Xia et al., CVPR 2025): shrinks the variance around the centres of K clusters
     per class.
 
@@ -28,15 +29,18 @@ class KMeansCem(Cem):
 
     Args:
         clusters: K.
-        refresh_every: epochs between refits.
         variance: the text's scalar is ``trace``; ``mean`` puts tau in units of the noise.
         pooling: gate the variance of the ``class``, or of each ``cluster``: sum_k pi_ck gate(v_ck).
         blend: b > 0 mixes the batch's variance of a cluster, with share min(0.99, b n_ck / N_ck)
             for n_ck of its N_ck training samples, and the last refit's with the rest.
-        cem: the options of ``Cem``.
+        options: those of ``Refitted`` and ``Gated``.
     """
 
-    diagnostics = Cem.diagnostics | {"occupancy": Diagnostic("clusters in use, share")}
+    diagnostics = {
+        **Refitted.diagnostics,
+        **Gated.diagnostics,
+        "occupancy": Diagnostic("clusters in use, share"),
+    }
     centres: Tensor
     weights: Tensor
     spreads: Tensor
@@ -48,15 +52,13 @@ class KMeansCem(Cem):
         classes: int,
         *,
         clusters: Annotated[int, Ge(1)] = 5,
-        refresh_every: Annotated[int, Ge(1)] = 1,
         variance: Variance = "trace",
         pooling: Literal["class", "cluster"] = "class",
         blend: NonNegative = 0.0,
-        warmup_epochs: Count = 1,
-        **cem: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(shape, classes, variance=variance, warmup_epochs=warmup_epochs, **cem)
-        self.clusters, self.refresh_every = clusters, refresh_every
+        super().__init__(shape, classes, variance=variance, **options)
+        self.clusters = clusters
         self.pooling, self.blend = pooling, blend
         dimensions = torch.Size(shape).numel()
         self.register_buffer("centres", torch.zeros(classes, clusters, dimensions))
@@ -74,7 +76,7 @@ class KMeansCem(Cem):
             centre = centres.gather(1, nearest[..., None].expand(-1, 1, z.shape[1])).squeeze(1)
             cluster = groups.index * k + nearest.squeeze(1)
             members = z.new_zeros(g * k).index_add(0, cluster, torch.ones_like(z[:, 0]))
-            label = torch.zeros_like(groups.count, dtype=y.dtype).scatter(0, groups.index, y)
+            label = groups.labels(y)
             weights = self.weights[label][..., None]
         reduced = self.reduce((z - centre).square()) / members[cluster][:, None]
         v = reduced.new_zeros(g * k, reduced.shape[1]).index_add(0, cluster, reduced).view(g, k, -1)
@@ -92,7 +94,7 @@ class KMeansCem(Cem):
         occupancy = (members > 0).sum().to(z.dtype) / (present.sum() * k)
         return losses, diagnostics | {"occupancy": occupancy}
 
-    def refresh(self, features: Tensor, labels: Tensor) -> None:
+    def fit(self, z: Tensor, y: Tensor) -> None:
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 
@@ -100,7 +102,7 @@ class KMeansCem(Cem):
         self.centres.zero_()
         self.weights.zero_()
         self.sizes.zero_()
-        for label, members in by_class(features, labels):
+        for label, members in by_class(z, y):
             k = min(self.clusters, len(members))
             seed = int(torch.randint(2**31, ()))
             start = last[label] if fitted[label] and k == self.clusters else "k-means++"

@@ -2,9 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-import torch
 from annotated_types import Ge
-from torch import Tensor
 
 from smashbench.defenses.base import Defense, Role
 
@@ -24,10 +22,3 @@ class Noise(Defense):
     ) -> None:
         super().__init__(shape, classes)
         self.noise = noise
-
-    def forward(self, z: Tensor) -> Tensor:
-        return z + self.noise * torch.randn_like(z) if self.noise else z
-
-    @property
-    def randomized(self) -> bool:
-        return self.noise > 0

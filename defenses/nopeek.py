@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge
 from torch import Tensor
 
-from smashbench.defenses.base import Defense, Diagnostic, Diagnostics, Step
+from smashbench.defenses.base import Defense, Diagnostic, Diagnostics, Step, full_precision
 
 TINY = 1e-7
 """Inside every root, whose slope is infinite at zero: two equal images are no rarity."""
@@ -31,7 +31,8 @@ class NoPeek(Defense):
         self.weight = weight
 
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
-        value = distance_correlation(step.images, step.features)
+        with full_precision(step.features) as z:
+            value = distance_correlation(step.images, z)
         return self.weight * value, {"distance_correlation": value.detach()}
 
 

@@ -37,7 +37,7 @@ class Shift(Defense):
         super().__init__(shape, classes)
         self.by = by
 
-    def forward(self, z):
+    def transform(self, z):
         return z + self.by
 
 

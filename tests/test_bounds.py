@@ -114,12 +114,30 @@ def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_wo
         assert (lower_bound(victim, photos) is None) == (defense == "none")
         assert optimum(victim, photos, victim.release(photos.test.x[:2])) is None
     split = Gaussian(aux=10, test=100).load()
-    rounded = victim_of("linear", "none", {}, split.shape, 2)
-    rounded.defense.forward = lambda z: (40 * z).round() / 40  # type: ignore[method-assign]
+    rounded = victim_of("linear", "noise", {}, split.shape, 2)
+    rounded.defense.transform = lambda z: (40 * z).round() / 40  # type: ignore[method-assign]
+    rounded.defense.kind = "rough"
     assert optimum(rounded, split, rounded.release(split.test.x)) is None
+    assert lower_bound(rounded, split) is None
     bent = victim_of("linear", "noise", {}, split.shape, 2)
     bent.encoder.append(torch.nn.Sigmoid())  # no longer linear
     assert optimum(bent, split, bent.release(split.test.x)) is None
+
+
+def test_a_transform_before_the_noise_counts_in_bound_and_optimum():
+    """Features that are halved and then get noise s are features that get noise 2 s."""
+    split = Gaussian(components=1, aux=10, test=100).load()
+    halved = victim_of("linear", "noise", {"noise": 0.05}, split.shape, 2)
+    halved.defense.transform = lambda z: z / 2  # type: ignore[method-assign]
+    plain = victim_of("linear", "noise", {"noise": 0.1}, split.shape, 2)
+    ours, theirs = lower_bound(halved, split), lower_bound(plain, split)
+    assert ours is not None
+    assert theirs is not None
+    assert ours.mse == pytest.approx(theirs.mse, rel=1e-6)
+    released = plain.release(split.test.x)
+    torch.testing.assert_close(
+        optimum(halved, split, released / 2), optimum(plain, split, released)
+    )
 
 
 def test_a_victim_that_diverged_has_no_bound(photos):

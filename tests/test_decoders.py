@@ -1,6 +1,5 @@
 """Trained attacks: what they start from, when they stop, what each adds."""
 
-from dataclasses import replace
 from math import isfinite
 
 import pytest
@@ -78,7 +77,7 @@ def test_map_repairs_a_decoder_that_learned_little():
 
     train, test = torch.rand(100, 3, 8, 8), torch.rand(50, 3, 8, 8)
     attack = Map(steps=200, **(QUICK | {"max_steps": 1}))
-    attack.fit(replace(world(train, encoder), white_box=WhiteBox(encoder, lambda z: z, 0.0)))
+    attack.fit(world(train, encoder))
     assert attack.weights_ is not None
     start = Decoder.reconstruct(attack, encoder(test))
     moved = attack.reconstruct(encoder(test))
@@ -86,7 +85,7 @@ def test_map_repairs_a_decoder_that_learned_little():
 
 
 def test_map_expects_what_the_defense_sends():
-    """Gaussian noise has the encoder as its mean; dropout is averaged over draws."""
+    """Noise has mean 0; a random transform is averaged over draws."""
     x = torch.rand(6, 3, 8, 8)
 
     def dropped(z: Tensor) -> Tensor:
@@ -95,11 +94,12 @@ def test_map_expects_what_the_defense_sends():
     def encoder(x: Tensor) -> Tensor:
         return torch.nn.functional.avg_pool2d(x, 2)
 
-    noisy = _expected(WhiteBox(encoder, lambda z: z + torch.randn_like(z), 1.0), 4, x)
-    assert torch.equal(noisy(x), encoder(x))
-    fixed = _expected(WhiteBox(encoder, torch.floor, 0.0), 4, x)
+    def noisy(z: Tensor) -> Tensor:
+        return z.floor() + torch.randn_like(z)
+
+    fixed = _expected(WhiteBox(encoder, noisy, torch.floor, random=False), 4)
     assert torch.equal(fixed(x), encoder(x).floor())
-    many = _expected(WhiteBox(encoder, dropped, 0.0), 2000, x)
+    many = _expected(WhiteBox(encoder, dropped, dropped, random=True), 2000)
     torch.testing.assert_close(many(x), encoder(x), rtol=0, atol=0.15)
 
 

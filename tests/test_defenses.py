@@ -46,6 +46,8 @@ def test_relabelling_the_classes_changes_nothing(name, seed):
             "spreads",
             "means",
             "precisions",
+            "roots",
+            "covariances",
             "log_dets",
         ):
             buffer.copy_(buffer[relabel.argsort()].clone())
@@ -198,7 +200,7 @@ def test_stronger_means_more_penalty():
     [
         ("kmeans_cem", {"blend": 10.0, "class_weight": "uniform"}),
         ("gmm_cem", {}),
-        ("gmm_cem", {"covariance": "full", "rank": 4}),
+        ("full_gmm_cem", {"rank": 4}),
         ("gated_pooling", {}),
         ("slot_attention", {"shutoff_steps": 0}),
     ],

@@ -19,10 +19,11 @@ PENALTY = {
     "scale": 0.7,
     "clip": 1e-6,
     "lam_steps": ((0, 0.5),),
+    "tau": 0.05,
 }
 OWN = {
     "kmeans_cem": {"clusters": 2, "pooling": "cluster", "blend": 1.0},
-    "gmm_cem": {"components": 2, "covariance": "full"},
+    "gmm_cem": {"components": 2},
     "gated_pooling": {"features": "raw", "attention": "uniform"},
 }
 CASES = [
@@ -54,9 +55,11 @@ def test_options_that_need_company_matter_too(name):
     ramp = {"scale": 0.1, "scale_end": 0.9}
     ramped = [effect(name, ramp | {"ramp_epochs": n})[0] for n in (5, 50)]
     assert ramped[0] > ramped[1] > effect(name, {"scale": 0.1})[0]
-    if name == "gmm_cem":
-        losses = [effect(name, {"covariance": "full", "rank": rank})[0] for rank in (2, 4)]
-        assert losses[0] < losses[1]
+
+
+def test_the_rank_of_full_covariances_matters():
+    losses = [effect("full_gmm_cem", {"rank": rank})[0] for rank in (2, 4)]
+    assert losses[0] < losses[1]
 
 
 def test_detached_attention_passes_no_gradient_to_its_parameters():
@@ -70,7 +73,7 @@ def test_detached_attention_passes_no_gradient_to_its_parameters():
 
 def test_no_option_is_left_out():
     """Every option of every CEM defense stands in this file or in the slot test beside it."""
-    tested = set(PENALTY) | {"scale_end", "ramp_epochs", "rank", "refresh_every"}
+    tested = set(PENALTY) | {"scale_end", "ramp_epochs", "refresh_every", "refit", "pace"}
     for name, own in OWN.items():
         assert options_of(DEFENSES[name]).model_fields.keys() <= tested | own.keys()
 

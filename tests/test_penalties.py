@@ -1,5 +1,7 @@
 """The penalties against literal loops and values worked by hand."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,7 @@ from torch import nn
 from smashbench.defenses.gated_pooling import GatedPooling
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests import reference
-from tests.fitted import SHAPE, VARIANTS, batch, gradients, make, step_of
+from tests.fitted import VARIANTS, batch, gradients, make, step_of
 
 HAND = torch.tensor([[0.0, 0.0], [0.2, 0.1], [-0.1, 0.05], [0.15, -0.05]], dtype=torch.float64)
 
@@ -21,8 +23,11 @@ def test_penalty_and_gradients_equal_the_literal_loops(name, options, n, classes
     fast, _ = defense.penalty(step_of(z, y))
     slow = reference.penalty(z, y, defense)
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
-    for a, b in zip(gradients(fast, z, defense), gradients(slow, z, defense), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+    features, *own = zip(gradients(fast, z, defense), gradients(slow, z, defense), strict=True)
+    torch.testing.assert_close(*features, rtol=0, atol=1e-10)
+    sign = {"adversarial": -1, "detached": 0}.get(options.get("attention", ""), 1)
+    for a, b in own:
+        torch.testing.assert_close(a, sign * b, rtol=0, atol=1e-10)
 
 
 def test_kmeans_by_hand():
@@ -44,10 +49,11 @@ def test_gated_attention_by_hand(monkeypatch):
         (2, 1, 1), 2, variance="trace", noise=0.1, var_threshold=0.2, gamma=1e-6,
         warmup_epochs=0, scale=1.0,
     )  # fmt: skip
-    defense.vu, defense.w = nn.Linear(2, 4, bias=False), nn.Linear(2, 1, bias=False)
+    logits = defense.logits
+    logits.vu, logits.w = nn.Linear(2, 4, bias=False), nn.Linear(2, 1, bias=False)
     with torch.no_grad():
-        defense.vu.weight.copy_(torch.eye(2).repeat(2, 1))
-        defense.w.weight.fill_(1)
+        logits.vu.weight.copy_(torch.eye(2).repeat(2, 1))
+        logits.w.weight.fill_(1)
     loss, seen = defense.double().penalty(step_of(HAND, torch.ones(4, dtype=torch.long)))
     assert float(loss.detach()) == pytest.approx(2.16710, abs=5e-6)
     attention = torch.tensor([0.237516, 0.278964, 0.232408, 0.251111], dtype=torch.float64)
@@ -73,19 +79,20 @@ def test_attention_alone_fools_itself_and_the_diagnostics_say_so():
     assert values[-1][1] < 2
 
 
-def test_adversarial_attention_climbs_and_features_descend():
-    joint, adversarial = (
-        GatedPooling(SHAPE, 4, warmup_epochs=0, attention=attention)
-        for attention in ("joint", "adversarial")
-    )
+@pytest.mark.parametrize("name", ["gated_pooling", "slot_attention"])
+def test_adversarial_attention_climbs_and_features_descend(name):
+    options = {"shutoff_steps": 0} if name == "slot_attention" else {}
+    joint = make(name, options)
+    adversarial = make(name, options | {"attention": "adversarial"})
     adversarial.load_state_dict(joint.state_dict())
     z, y = batch(20, 4)
-    z = z.float().detach().requires_grad_()
-    a = gradients(joint.penalty(step_of(z, y))[0], z, joint)
     joint.penalty(step_of(z, y))[0].backward()
-    plain = [p.grad for p in joint.parameters()]
-    z.grad = None
+    features, z.grad = z.grad, None
+    adversarial = deepcopy(adversarial)  # hooks on parameters would be lost here
     adversarial.penalty(step_of(z, y))[0].backward()
-    torch.testing.assert_close(z.grad, a[0])
-    for p, q in zip(adversarial.parameters(), plain, strict=True):
-        torch.testing.assert_close(p.grad, -q)
+    torch.testing.assert_close(z.grad, features)
+    pairs = list(zip(adversarial.parameters(), joint.parameters(), strict=True))
+    assert any(float(q.grad.norm()) > 0 for _, q in pairs if q.grad is not None)
+    for p, q in pairs:
+        if q.grad is not None:
+            torch.testing.assert_close(p.grad, -q.grad)

@@ -198,7 +198,7 @@ def test_what_breaks_a_contract_is_explained(write, here):
         wrong = DEFENSE.replace("z + self.by", "z * float('nan')").replace("by: how far.", "")
         done = here("check", write(wrong, "third.py"))
     assert "its option 'by' is not in its docstring" in done.stdout
-    assert "forward gives values that are not finite" in done.stdout
+    assert "releases have values that are not finite" in done.stdout
     assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
 
 

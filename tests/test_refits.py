@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from smashbench.defenses import DEFENSES
+from smashbench.defenses.full_gmm_cem import FullGmmCem
 from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests.fitted import SHAPE, step_of
@@ -47,19 +48,23 @@ def test_refresh_is_asked_for_every_few_epochs_after_the_warm_up(name):
 def test_gmm_responsibilities_equal_scikit_learn(covariance):
     from sklearn.mixture import GaussianMixture
 
-    defense = GmmCem(SHAPE, 1, components=2, covariance=covariance, rank=12).double()
+    full = covariance == "full"
+    defense = (
+        FullGmmCem(SHAPE, 1, components=2, rank=12) if full else GmmCem(SHAPE, 1, components=2)
+    )
+    defense = defense.double()
     x = torch.cat([torch.randn(60, 12) * 0.3, torch.randn(40, 12) * 0.5 + 0.8]).double()
     defense.refresh(x.view(-1, *SHAPE), torch.zeros(100, dtype=torch.long))
     ours = GaussianMixture(2, covariance_type=covariance, reg_covar=1e-6, random_state=0)
     ours.weights_, ours.means_ = (t[0].numpy() for t in (defense.weights, defense.means))
-    if covariance == "full":
-        ours.precisions_cholesky_ = defense.precisions[0].numpy()
+    if full:
+        ours.precisions_cholesky_ = defense.roots[0].numpy()
         low = (x - defense.centre) @ defense.basis
     else:
         ours.precisions_cholesky_ = defense.precisions[0].sqrt().numpy()
         low = x
     y = torch.zeros(100, dtype=torch.long)
     centred = low[:, None] - defense.means[y]
-    mine = defense._responsibilities(centred, centred.square(), y)
+    mine = defense.responsibilities(centred if full else centred.square(), y)
     expected = torch.as_tensor(ours.predict_proba(low.numpy()))
     torch.testing.assert_close(mine, expected, rtol=1e-6, atol=1e-6)

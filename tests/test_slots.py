@@ -48,7 +48,7 @@ def test_slot_shutoff_counts_calls_and_stays_connected():
     losses = [defense.penalty(step_of(z, y))[0] for _ in range(3)]
     assert [float(loss.detach()) == 0 for loss in losses] == [True, True, False]
     assert losses[0].grad_fn is not None
-    shut = make("slot_attention", {"shutoff_steps": 0, "gate_range": (0.9, 1.0)})
+    shut = make("slot_attention", {"shutoff_steps": 0, "gate_floor": 0.9})
     loss, seen = shut.penalty(step_of(z, y))
     assert float(loss.detach()) == 0
     assert float(seen["shut_off"]) == 1
@@ -70,6 +70,9 @@ def test_slot_shutoff_counts_calls_and_stays_connected():
         {"width": 32},
         {"measure": "features"},
         {"var_threshold": 1.0},
+        {"tau": 0.05},
+        {"dimensions": "open"},
+        {"contexts": "normalized"},
     ],
 )
 def test_every_slot_option_matters(options):
@@ -77,3 +80,53 @@ def test_every_slot_option_matters(options):
     plain = make("slot_attention", {"shutoff_steps": 0}).penalty(step_of(z, y))[0]
     changed = make("slot_attention", {"shutoff_steps": 0} | options).penalty(step_of(z, y))[0]
     assert abs(plain - changed).detach() > 1e-6 * plain.detach()
+
+
+def fooled(**options) -> tuple[dict[str, float], dict[str, float]]:
+    """Diagnostics, and the loss, before and after the defense alone was trained on features that
+    stay as they are."""
+    torch.manual_seed(0)
+    defense = SlotAttention(
+        (8, 4, 4), 10, shutoff_steps=0, warmup_epochs=0, scale=1.0, noise=0.2, **options
+    )
+    y = torch.arange(128) % 10
+    z = 0.5 * torch.rand(128, 8, 4, 4) + 0.5 * torch.rand(10, 8, 4, 4)[y]
+    optimiser = torch.optim.Adam(defense.parameters(), 3e-3)
+    seen = []
+    for _ in range(100):
+        loss, diagnostics = defense.penalty(step_of(z, y))
+        seen.append({name: float(value) for name, value in diagnostics.items()})
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return seen[0], seen[-1]
+
+
+def test_the_penalty_can_fall_by_three_routes_and_the_diagnostics_say_which():
+    first, last = fooled()
+    assert last["surrogate"] < 0.01 * first["surrogate"]
+    assert last["dimension_gate"] < 0.3 * first["dimension_gate"]
+    first, last = fooled(dimensions="open")
+    assert last["surrogate"] < 0.01 * first["surrogate"]
+    assert last["measured_variance"] < 0.01 * first["measured_variance"]
+    assert last["effective_samples"] > 12
+    first, last = fooled(dimensions="open", measure="features")
+    assert last["measured_variance"] == pytest.approx(first["measured_variance"])
+    assert last["slot_variance"] < 0.9 * first["slot_variance"]
+    assert last["effective_samples"] < 0.8 * first["effective_samples"]
+
+
+def test_adversarial_slots_do_not_fool_themselves():
+    first, last = fooled(attention="adversarial")
+    assert last["surrogate"] > first["surrogate"]
+
+
+def test_gates_that_are_wide_open_do_not_shut_the_penalty_off():
+    """Features without class structure have a variance far above their squared mean, for good."""
+    defense = make("slot_attention", {"shutoff_steps": 0, "measure": "features"})
+    y = torch.arange(40) % 4
+    z = 5 * torch.randn(40, *SHAPE, dtype=torch.float64)
+    loss, seen = defense.penalty(step_of(z.requires_grad_(), y))
+    assert float(seen["snr_gate"]) > 0.9
+    assert float(seen["shut_off"]) == 0
+    assert float(loss.detach()) > 0

@@ -14,8 +14,8 @@ from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.base import Diagnostic, Step
-from smashbench.defenses.chain import Chain
 from smashbench.defenses.own_network import OwnNetwork
+from smashbench.defenses.stack import Stack
 from tests.fitted import step_of
 
 SHAPE = (2, 4, 4)
@@ -134,7 +134,7 @@ def test_the_cross_entropy_takes_the_targets_of_the_defense(photos, plain):
 class Halved(Defense):
     """Sends half of the channels, in 16 bits each."""
 
-    def forward(self, z):
+    def transform(self, z):
         return z * (torch.arange(z.shape[1]) < z.shape[1] // 2)[:, None, None]
 
     def penalty(self, step):
@@ -144,14 +144,14 @@ class Halved(Defense):
         return 16 * released[0].numel() // 2
 
 
-def chain(**noise: float) -> Chain:
+def stack(**noise: float) -> Stack:
     parts = {name: DEFENSES["noise"](SHAPE, 3, noise=value) for name, value in noise.items()}
-    return Chain({"half": Halved(SHAPE, 3), **parts})
+    return Stack({"half": Halved(SHAPE, 3), **parts})
 
 
-def test_a_chain_passes_features_through_its_parts_and_adds_their_penalties():
+def test_a_stack_passes_features_through_its_parts_and_adds_their_penalties():
     z, y = torch.rand(6, *SHAPE), torch.arange(6) % 3
-    both = chain(first=0.3, second=0.4)
+    both = stack(first=0.3, second=0.4)
     assert both.noise == pytest.approx(0.5)
     assert both.randomized
     released = both(z)
@@ -164,9 +164,9 @@ def test_a_chain_passes_features_through_its_parts_and_adds_their_penalties():
     assert torch.equal(both.targets(y), y)
 
 
-def test_a_chain_refits_those_that_want_it_on_clean_features():
+def test_a_stack_refits_those_that_want_it_on_clean_features():
     kmeans = DEFENSES["kmeans_cem"](SHAPE, 3, warmup_epochs=1, refresh_every=2)
-    both = Chain({"noise": DEFENSES["noise"](SHAPE, 3), "kmeans": kmeans})
+    both = Stack({"noise": DEFENSES["noise"](SHAPE, 3), "kmeans": kmeans})
     z, y = torch.rand(30, *SHAPE), torch.arange(30) % 3
     wanted = []
     for both.epoch in range(4):
@@ -180,9 +180,9 @@ def test_a_chain_refits_those_that_want_it_on_clean_features():
     assert seen.keys() <= both.diagnostics.keys()
 
 
-def test_only_one_part_of_a_chain_changes_the_targets():
-    one = Chain({"a": Smoothed(SHAPE, 3), "b": Halved(SHAPE, 3)})
+def test_only_one_part_of_a_stack_changes_the_targets():
+    one = Stack({"a": Smoothed(SHAPE, 3), "b": Halved(SHAPE, 3)})
     assert one.targets(torch.tensor([0])).shape == (1, 3)
-    two = Chain({"a": Smoothed(SHAPE, 3), "b": Smoothed(SHAPE, 3)})
-    with pytest.raises(ValueError, match="several parts of a chain change the targets"):
+    two = Stack({"a": Smoothed(SHAPE, 3), "b": Smoothed(SHAPE, 3)})
+    with pytest.raises(ValueError, match="several parts of a stack change the targets"):
         two.targets(torch.tensor([0]))

@@ -5,12 +5,15 @@ import math
 import pytest
 import torch
 
+from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
 from smashbench.bench.experiment.augment import augment, rotate
+from smashbench.bench.experiment.batches import batches_of
 from smashbench.bench.experiment.train import _schedule, train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import capacity, class_variance, watch
 from smashbench.datasets import Split
+from smashbench.defenses.kmeans_cem import KMeansCem
 from tests.fitted import victim_of
 
 
@@ -65,6 +68,95 @@ def test_the_defense_is_told_the_epoch_and_given_all_training_features(photos, m
     history = train(model, photos, settings(epochs=5)).history
     assert calls == [(1, 200, False), (3, 200, False)]
     assert [row["penalty"] > 0 for row in history] == [False, True, True, True, True]
+
+
+def test_refits_may_see_the_features_that_the_epoch_before_came_across(photos, monkeypatch):
+    """Without augmentation, weights that move or noise on features they would be the same."""
+    calls, encoded = [], []
+    encode = Victim.encode
+    monkeypatch.setattr(Victim, "encode", lambda self, x: encoded.append(len(x)) or encode(self, x))
+    for refit in ("clean", "epoch"):
+        model = victim(photos, "kmeans_cem", lam=0.0, warmup_epochs=1, refit=refit)
+        defense = model.defense
+
+        def spy(features, labels, refit=refit, defense=defense):
+            calls.append((refit, defense.epoch, features.shape, labels, features))
+
+        defense.refresh = spy  # type: ignore[method-assign]
+        torch.manual_seed(3)
+        encoded.clear()
+        train(model, photos, settings(epochs=3, batch_size=60))
+        passes = encoded.count(200)  # over the training images; the validation part is smaller
+        assert passes == (2 if refit == "clean" else 0)
+    assert [call[:2] for call in calls] == [("clean", 1), ("clean", 2), ("epoch", 0), ("epoch", 1)]
+    assert [len(call[3]) for call in calls] == [200, 200, 180, 180]
+    assert torch.equal(calls[0][3], photos.train.y)
+    assert not torch.equal(calls[2][4][:60], calls[0][4][:60])
+
+
+def test_a_run_goes_on_where_refits_see_the_epoch():
+    """What was collected is spent before the state is kept."""
+    (promise,) = [each for each in CONTRACTS["DEFENSES"] if "interrupted" in each.title]
+
+    class Epoch(KMeansCem):
+        def __init__(self, shape, classes, *, refit: str = "epoch", **options) -> None:
+            super().__init__(shape, classes, refit=refit, **options)
+
+    assert failure_of(promise, Subject("kmeans_cem", Epoch)) is None
+
+
+def test_the_own_parameters_of_a_defense_may_go_at_another_pace(photos):
+    moved = {}
+    for pace in (1.0, 0.01):
+        torch.manual_seed(0)
+        model = victim(photos, "gated_pooling", warmup_epochs=0, pace=pace)
+        own, others = (
+            torch.cat([p.detach().flatten().clone() for p in part.parameters()])
+            for part in (model.defense, model.encoder)
+        )
+        train(model, photos, settings(epochs=1, optimiser="momentum", weight_decay=0.0))
+        moved[pace] = [
+            float((torch.cat([p.detach().flatten() for p in part.parameters()]) - before).norm())
+            for part, before in ((model.defense, own), (model.encoder, others))
+        ]
+    assert moved[0.01][0] == pytest.approx(0.01 * moved[1.0][0], rel=0.05)
+    assert moved[0.01][1] == pytest.approx(moved[1.0][1], rel=0.05)
+
+
+def test_a_balanced_batch_has_partners_of_every_class():
+    y = torch.arange(200).repeat(5)[torch.randperm(1000)]
+    for balanced in (0, 2, 4):
+        batches = batches_of(y, 128, balanced)
+        assert len(batches) == 7
+        assert len(torch.cat(batches).unique()) == 7 * 128  # every sample once
+        lonely = [float((y[each].bincount() == 1).float().sum()) / 128 for each in batches]
+        if balanced:
+            assert max(lonely) <= 2 / 128  # a run that begins or ends with the batch
+        else:
+            assert min(lonely) > 0.4  # half of them by chance: why this option is there
+    first, second = batches_of(y, 128, 2), batches_of(y, 128, 2)
+    assert not torch.equal(first[0], second[0])
+    few = torch.tensor([0] * 5 + [1] * 3 + [2])
+    assert torch.cat(batches_of(few, 3, 2)).sort().values.tolist() == list(range(9))
+
+
+def test_the_order_of_batches_is_that_of_one_permutation():
+    torch.manual_seed(5)
+    found = torch.cat(batches_of(torch.zeros(100), 30, 0))
+    torch.manual_seed(5)
+    assert torch.equal(found, torch.randperm(100)[:90])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"idle_epochs": 1}, "idle_epochs does nothing without milestones"),
+        ({"balanced": 26}, "balanced = 26 of 50 leaves a batch with one class"),
+    ],
+)
+def test_training_options_that_do_not_go_together_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**wrong)
 
 
 def test_release_is_the_defended_path(photos):
@@ -134,6 +226,14 @@ def test_the_learning_rate_falls_at_its_milestones():
             optimiser.step()
             schedule.step()
     assert rates[2, 3] == pytest.approx([0.5] * 20 + [0.1] * 10 + [0.02] * 10)
+    optimiser = torch.optim.SGD([parameter], lr=0.5)
+    idle = settings(epochs=4, lr=0.5, milestones=(2, 3), idle_epochs=1)
+    schedule, found = _schedule(optimiser, idle, 10), []
+    for _ in range(40):
+        found.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        schedule.step()
+    assert found == pytest.approx([0.0] * 10 + rates[2, 3][10:])
     cycle = rates[()]
     assert max(cycle) == pytest.approx(0.5, rel=0.02)
     assert cycle[0] == pytest.approx(0.5 / 25)

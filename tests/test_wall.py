@@ -71,7 +71,7 @@ def everything(victim: Victim, photos) -> Knowledge:
         },
         others_count=len(photos.val.x),
         untrained=_untrained(victim.encoder),
-        white_box=WhiteBox(victim.encoder, victim.defense, victim.defense.noise),
+        white_box=WhiteBox(victim.encoder, victim.defense, victim.defense.transform, random=False),
     )
 
 

@@ -31,6 +31,10 @@ def _protect(z: Tensor) -> Tensor:
     return z + NOISE * torch.randn_like(z)
 
 
+def _unchanged(z: Tensor) -> Tensor:
+    return z
+
+
 def _knowledge(images: int = IMAGES) -> Knowledge:
     """Everything that may be granted, of a client that averages and adds noise."""
     x, others = torch.rand(2, images, 3, 16, 16)
@@ -45,7 +49,7 @@ def _knowledge(images: int = IMAGES) -> Knowledge:
             "query": lambda x: _protect(_encode(x)),
         },
         others_count=images,
-        white_box=WhiteBox(_encode, _protect, NOISE),
+        white_box=WhiteBox(_encode, _protect, _unchanged, random=False),
         untrained=untrained,
     )
 
@@ -126,7 +130,7 @@ def _not_finite(subject: Subject) -> None:
         name: (lambda value, ask=ask: spoilt(ask(value))) if name != "predict" else ask
         for name, ask in known.services.items()
     }
-    box = WhiteBox(lambda x: spoilt(_encode(x)), _protect, NOISE)
+    box = WhiteBox(lambda x: spoilt(_encode(x)), _protect, _unchanged, random=False)
     bad = Knowledge(known.images, 3, services, None, IMAGES, box, known.untrained)
     _refused_or_sound(attack, bad, "releases that are not finite")
 

@@ -1,6 +1,7 @@
 """What a defense promises."""
 
 import re
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from math import isfinite
@@ -21,7 +22,7 @@ from smashbench.bench.experiment.watch import WATCHED
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Part, Split
 from smashbench.defenses import Defense
-from smashbench.defenses.base import Diagnostic, Role, Step
+from smashbench.defenses.base import Diagnostic, Kind, Role, Step
 
 SHAPE, CLASSES, IMAGES = (8, 4, 4), 5, 30
 EPOCHS = 8
@@ -61,26 +62,54 @@ def _releases(subject: Subject) -> None:
         released = defense.train(mode)(z)
         require(
             released.shape == z.shape,
-            f"forward makes {tuple(released.shape)} of features {tuple(z.shape)}; releases have "
+            f"transform makes {tuple(released.shape)} of features {tuple(z.shape)}; releases have "
             "the features' shape",
         )
-        require(bool(released.isfinite().all()), "forward gives values that are not finite")
+        require(bool(released.isfinite().all()), "releases have values that are not finite")
+
+
+def _again(step: Callable[[], Tensor]) -> Tensor:
+    """What a step gives after the same seed as ever."""
+    torch.manual_seed(3)
+    return step()
+
+
+def _separable(subject: Subject) -> None:
+    defense, (z, _) = _made(subject).eval(), _features()
+    released = _again(lambda: defense(z))
+    require(
+        torch.equal(released, _again(lambda: defense.perturb(defense.transform(z)))),
+        "a release is something else than perturb(transform(z)): override `transform` (what is "
+        "done to features) and set `noise` (what is added to that), not `forward`",
+    )
+    kinds = get_args(Kind)
+    require(defense.kind in kinds, f"kind = {defense.kind!r} should be one of {', '.join(kinds)}")
+    equal = torch.equal(defense.transform(z), defense.transform(z))
+    require(
+        (defense.kind == "random") != equal,
+        f"two transforms of the same features are {'equal' if equal else 'different'}, but `kind` "
+        f"is {defense.kind!r}",
+    )
+    residual = (defense(z) - defense.transform(z)).detach()
+    if equal and defense.noise:
+        spread = float(residual.std())
+        require(
+            abs(spread - defense.noise) < 0.1 * defense.noise,
+            f"noise = {defense.noise:g}, but what is added to the transform has a standard "
+            f"deviation of {spread:.3g}",
+        )
 
 
 def _random(subject: Subject) -> None:
     defense, (z, _) = _made(subject).eval(), _features()
-    require(bool(defense(z).isfinite().all()), "forward gives values that are not finite")
     equal = torch.equal(defense(z), defense(z))
     require(
         defense.randomized != equal,
         f"two releases of the same features are {'equal' if equal else 'different'}, but "
-        f"`randomized` is {defense.randomized}",
+        f"`randomized` is {defense.randomized}: set `noise`, or `kind`",
     )
-    torch.manual_seed(3)
-    first = defense(z)
-    torch.manual_seed(3)
     require(
-        torch.equal(first, defense(z)),
+        torch.equal(_again(lambda: defense(z)), _again(lambda: defense(z))),
         "two releases after the same torch.manual_seed differ: draw from torch's generator",
     )
 
@@ -214,6 +243,7 @@ def _goes_on(subject: Subject) -> None:
 DEFENSE = (
     Check("its strength is one of its options, its role is known", _strength),
     Check("releases have the features' shape and are finite", _releases),
+    Check("a release is a transform of the features, and then noise", _separable),
     Check("it says whether releases are random, and seeds repeat them", _random),
     Check("the penalty is a number, its diagnostics are declared", _penalty),
     Check("gradients reach the encoder, targets fit the cross entropy", _gradients),

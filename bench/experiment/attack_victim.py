@@ -104,7 +104,9 @@ def attack_victim(
 
 
 def _white_box(victim: Victim) -> WhiteBox:
-    return WhiteBox(deepcopy(victim.encoder), deepcopy(victim.defense), victim.defense.noise)
+    defense = deepcopy(victim.defense)
+    random = defense.kind == "random"
+    return WhiteBox(deepcopy(victim.encoder), defense, defense.transform, random)
 
 
 def _untrained(encoder: nn.Module) -> nn.Module:

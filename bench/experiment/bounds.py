@@ -43,8 +43,8 @@ def van_trees(jacobian: Tensor, noise: float, covariance: Tensor) -> float:
 
 
 def lower_bound(victim: Victim, split: Split) -> Bound | None:
-    """The bound for a victim whose releases are features and Gaussian noise; None for others, and
-    for one whose training diverged.
+    """The bound for a victim whose releases are a smooth transform of features and Gaussian noise;
+    None for others, and for one whose training diverged.
 
     Raises:
         OversizedError: the Jacobian does not fit in memory.
@@ -59,7 +59,7 @@ def lower_bound(victim: Victim, split: Split) -> Bound | None:
     from all.
     """
     noise, prior = victim.defense.noise, split.prior
-    if not noise or not victim.encode(split.test.x[:1]).isfinite().all():
+    if not (noise and _is_known(victim) and victim.encode(split.test.x[:1]).isfinite().all()):
         return None
     x = split.test.x
     if prior is None:
@@ -100,18 +100,18 @@ def pixel_noise(x: Tensor) -> Tensor:
 
 def optimum(victim: Victim, split: Split, released: Tensor) -> Tensor | None:
     """E[x | z~] (N, C, H, W), the reconstruction with the least possible expected squared error,
-    of releases (N, C', H', W'); None unless the prior is known, the encoder linear and the
-    defense Gaussian noise or nothing."""
-    prior, defense = split.prior, victim.defense
-    x = split.test.x[:64]
-    clean = victim.encode(x)
-    if prior is None or not (defense.noise or torch.equal(victim.protect(clean), clean)):
+    of releases (N, C', H', W'); None unless the prior is known, encoder and transform are linear
+    and the noise is Gaussian or none."""
+    prior, x = split.prior, split.test.x[:64]
+    if prior is None or not _is_known(victim):
         return None
-    jacobian, z = _jacobian(victim, x[0]).double(), clean.flatten(1).double()
+    jacobian = _jacobian(victim, x[0]).double()
+    z = victim.transform(victim.encode(x)).flatten(1).double()
     offset = z[0] - jacobian @ x[0].flatten().double()
     if not torch.allclose(x.flatten(1).double() @ jacobian.T + offset, z, atol=1e-5):
         return None
-    guess = posterior_mean(prior, jacobian, offset, defense.noise, released.flatten(1).double())
+    released = released.flatten(1)
+    guess = posterior_mean(prior, jacobian, offset, victim.defense.noise, released.double())
     return guess.to(released.dtype).view(-1, *split.shape)
 
 
@@ -133,8 +133,13 @@ def posterior_mean(
     return guess
 
 
+def _is_known(victim: Victim) -> bool:
+    """Whether releases are a transform whose derivative is known, and Gaussian noise."""
+    return victim.defense.gaussian and victim.defense.kind == "smooth"
+
+
 def _jacobian(victim: Victim, x: Tensor) -> Tensor:
-    """Derivatives (D, P) of the clean features of one image (C, H, W).
+    """Derivatives (D, P) of what noise is added to, of one image (C, H, W).
 
     Raises:
         OversizedError: it and what is done with it do not fit in memory.
@@ -147,7 +152,8 @@ def _jacobian(victim: Victim, x: Tensor) -> Tensor:
     found = []
     for rows in torch.arange(d, device=x.device).split(ROWS):
         copies = x.expand(len(rows), *x.shape).clone().requires_grad_()
-        z = victim.encoder(copies.contiguous(memory_format=torch.channels_last)).flatten(1)
+        z = victim.encoder(copies.contiguous(memory_format=torch.channels_last))
+        z = victim.defense.transform(z).flatten(1)
         (part,) = torch.autograd.grad(z.gather(1, rows[:, None]).sum(), copies)
         found.append(part.flatten(1))
     return torch.cat(found)

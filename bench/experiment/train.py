@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from smashbench.bench.experiment.augment import augment
+from smashbench.bench.experiment.batches import batches_of
 from smashbench.bench.experiment.progress import NOWHERE, Keeper, captured, resumed
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import watch
 from smashbench.datasets import Split
-from smashbench.defenses.base import Step
+from smashbench.defenses.base import Defense, Step
 
 
 class Trained(NamedTuple):
@@ -46,18 +47,22 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
         started -= before
     for epoch in range(len(history), training.epochs):
         defense.epoch = epoch
-        if defense.wants_refresh:
+        if defense.wants_refresh and (defense.refit == "clean" or epoch == 0):
             with torch.no_grad():
                 defense.refresh(victim.encode(data.x), data.y)
+        collects = defense.refit == "epoch" and epoch + 1 < training.epochs
+        collects = collects and _wants_refresh(defense, epoch + 1)
+        features: list[Tensor] = []
         victim.train()
         seen: defaultdict[str, list[Tensor]] = defaultdict(list)
-        batches = torch.randperm(len(data.y)).to(device).split(size)
-        batches = batches[: len(data.y) // size]  # a short batch would upset the statistics
+        batches = batches_of(data.y, size, training.balanced)
         for batch in batches:
             x, y = augment(data.x[batch], training), data.y[batch]
             with autocast:
                 z = victim.encoder(x)
             step = Step(x, y, z.float(), defense)
+            if collects:
+                features.append(step.features.detach())
             penalty, diagnostics = defense.penalty(step)
             with autocast:
                 logits = victim.head(step.released)
@@ -69,6 +74,8 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
             diagnostics |= {"loss": loss.detach(), "penalty": penalty.detach()}
             for name, value in diagnostics.items():
                 seen[name].append(value)
+        if collects:
+            defense.refresh(torch.cat(features), data.y[torch.cat(batches)])
         row = {name: float(torch.stack(values).mean()) for name, values in seen.items()}
         history.append(row | watch(victim, split.val, split.classes))
         seconds = time.perf_counter() - started
@@ -76,20 +83,40 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
     return Trained(history, time.perf_counter() - started)
 
 
+def _wants_refresh(defense: Defense, epoch: int) -> bool:
+    """Whether the defense will ask for a refit at the start of an epoch to come."""
+    now, defense.epoch = defense.epoch, epoch
+    wants = defense.wants_refresh
+    defense.epoch = now
+    return wants
+
+
 def _schedule(
     optimiser: torch.optim.Optimizer, training: Training, steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The learning rate by step, of ``steps`` in an epoch."""
     if training.milestones:
-        at = [steps * epoch for epoch in training.milestones]
-        return torch.optim.lr_scheduler.MultiStepLR(optimiser, at, training.decay)
+
+        def factor(step: int) -> float:
+            epoch = step // max(steps, 1)
+            idle = epoch < training.idle_epochs
+            return 0.0 if idle else training.decay ** sum(at <= epoch for at in training.milestones)
+
+        return torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    peaks = [group["lr"] for group in optimiser.param_groups]
     total = steps * training.epochs
-    return torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=total)
+    return torch.optim.lr_scheduler.OneCycleLR(optimiser, peaks, total_steps=total)
 
 
 def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:
     shared: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
+    parameters: list[Any] = list(victim.parameters())
+    if victim.defense.pace != 1:
+        parameters = [
+            {"params": [*victim.encoder.parameters(), *victim.head.parameters()]},
+            {"params": list(victim.defense.parameters()), "lr": training.lr * victim.defense.pace},
+        ]
     if training.optimiser == "adamw":
-        return torch.optim.AdamW(victim.parameters(), fused=True, **shared)
+        return torch.optim.AdamW(parameters, fused=True, **shared)
     nesterov = training.optimiser == "nesterov"
-    return torch.optim.SGD(victim.parameters(), momentum=0.9, nesterov=nesterov, **shared)
+    return torch.optim.SGD(parameters, momentum=0.9, nesterov=nesterov, **shared)

@@ -1,9 +1,9 @@
 """How victims are trained; the same for every defense."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, Le
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from smashbench.bench.frozen import Frozen
 
@@ -12,9 +12,12 @@ class Training(Frozen):
     """The ``[training]`` table of a suite.
 
     The learning rate follows one cycle (Smith and Topin, 2019) or, with ``milestones``, starts at
-    ``lr`` and is multiplied by ``decay`` at each of these epochs. ``momentum`` and ``nesterov`` are
-    SGD with momentum 0.9. Augmentation is a random flip, a shift by up to ``shift`` pixels into a
-    ``border``, and a turn by up to ``rotation`` degrees. The last epoch's weights are
+    ``lr`` and is multiplied by ``decay`` at each of these epochs; the first ``idle_epochs`` of such
+    a schedule are at rate 0, where batch normalisation alone learns (a slip of the code of Xia et
+    al., CVPR 2025, kept for comparisons). ``momentum`` and ``nesterov`` are SGD with momentum 0.9.
+    Samples come in runs of ``balanced`` of one class, or are drawn from all (0). Augmentation
+    is a random flip, a shift by up to ``shift`` pixels into a ``border``, and a turn by up to
+    ``rotation`` degrees. The last epoch's weights are
     kept: choosing the epoch with the best validation accuracy would choose the least defended one.
     """
 
@@ -27,5 +30,18 @@ class Training(Frozen):
     precision: Literal["bf16", "fp32"] = "bf16"
     milestones: tuple[PositiveInt, ...] = ()
     decay: PositiveFloat = 0.2
+    idle_epochs: Annotated[int, Ge(0)] = 0
+    balanced: Annotated[int, Ge(0)] = 0
     border: Literal["reflect", "black"] = "reflect"
     rotation: Annotated[float, Ge(0), Le(180)] = 0.0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.idle_epochs and not self.milestones:
+            raise ValueError("idle_epochs does nothing without milestones: delete it")
+        if self.balanced > self.batch_size // 2:
+            raise ValueError(
+                f"balanced = {self.balanced} of {self.batch_size} leaves a batch with one class: "
+                "at most half of batch_size"
+            )
+        return self

@@ -32,6 +32,7 @@ class Victim(nn.Module):
         self.encoder, self.head = split
         self.feature_shape = split.feature_shape(image_shape)
         self.defense = defense(self.feature_shape, classes)
+        self.defense.stand_on(self.defense.noise)
 
     def encode(self, x: Tensor) -> Tensor:
         """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
@@ -50,6 +51,12 @@ class Victim(nn.Module):
         with torch.no_grad():
             released: Tensor = self.defense(z)
         return released
+
+    def transform(self, z: Tensor) -> Tensor:
+        """What noise is added to, of clean features ``z``."""
+        self.eval()
+        with torch.no_grad():
+            return self.defense.transform(z)
 
     def predict(self, z: Tensor) -> Tensor:
         """The head's class (N,) for releases ``z``."""

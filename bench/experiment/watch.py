@@ -10,18 +10,25 @@ from smashbench.defenses.base import Diagnostic
 WATCHED = {
     "val_accuracy": Diagnostic("validation accuracy"),
     "class_variance": Diagnostic("true within-class variance", logarithmic=True, column=True),
+    "class_radius": Diagnostic("within-class radius R_c^2", logarithmic=True, column=True),
     "capacity_nats": Diagnostic("capacity bound, nats per image", logarithmic=True, column=True),
 }
 
 
 def watch(victim: Victim, part: Part, classes: int) -> dict[str, float]:
     """Accuracy of releases of ``part``, and what a surrogate claims to lower: the true variance
-    of its features within the classes and, with noise, the capacity that it leaves."""
-    z = victim.encode(part.x)
+    of its features within the classes, the within-class mean-square radius R_c^2 (its sum over
+    the dimensions, arXiv:2506.15412) and, with Gaussian noise, the capacity that it leaves."""
+    z, defense = victim.encode(part.x), victim.defense
     accuracy = (victim.predict(victim.protect(z)) == part.y).float().mean()
-    row = {"val_accuracy": float(accuracy), "class_variance": class_variance(z, part.y, classes)}
-    if noise := victim.defense.noise:
-        row["capacity_nats"] = capacity(z, part.y, classes, noise)
+    variance = class_variance(z, part.y, classes)
+    row = {
+        "val_accuracy": float(accuracy),
+        "class_variance": variance,
+        "class_radius": variance * z[0].numel(),
+    }
+    if defense.noise and defense.gaussian:  # of any transform: it comes before the noise
+        row["capacity_nats"] = capacity(victim.transform(z), part.y, classes, defense.noise)
     return row
 
 

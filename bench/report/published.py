@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.trial import Suite
 
 XIA = "Xia et al., CVPR 2025, arXiv 2503.00383v2, CIFAR-10 table, decoder trained on other images"
@@ -36,7 +35,8 @@ CIFAR10 = (
 )
 
 
-REFERENCE = Component(name="vgg11", options={"cut": 4, "channels": 8})
+REFERENCE = {"cut": 4, "channels": 8, "decoding": "plain", "initial": "xavier"}
+"""Options of ``vgg11`` that make it theirs."""
 
 
 def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
@@ -46,7 +46,8 @@ def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
         return []
     for victim in suite.victims:
         dataset = victim.victim.dataset
-        same = dataset.name == "cifar10" and victim.victim.model == REFERENCE
+        model = victim.victim.model
+        same = (dataset.name, model.name, model.options) == ("cifar10", "vgg11", REFERENCE)
         if not same or dataset.options.get("split") != "xia2025":
             return []
     return [(row, row.mse) for row in CIFAR10]

@@ -1,7 +1,6 @@
 """What every kind of work on a trial needs of the store: victims, and arrays."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,15 +12,14 @@ from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.store.record import VictimRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import VictimConfig
+from smashbench.bench.suite.made import maker
 from smashbench.datasets import Split
-from smashbench.defenses import DEFENSES
 
 
 def build_victim(config: VictimConfig, split: Split) -> Victim:
     """An untrained victim, on the split's device."""
     model = MODELS[config.model.name](**config.model.options)
-    defense = partial(DEFENSES[config.defense.name], **config.defense.options)
-    victim = Victim(model, defense, split.shape, split.classes)
+    victim = Victim(model, maker(config.defense), split.shape, split.classes)
     return victim.to(split.test.x.device)
 
 

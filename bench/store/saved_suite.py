@@ -131,7 +131,7 @@ def check_current(suite: Suite, folder: Path) -> None:
 
     victims = [trial.victim for trial in suite.victims]
     components: list[tuple[str, Mapping[str, type], Component]]
-    components = [("defense", DEFENSES, config.defense) for config in victims]
+    components = [("defense", DEFENSES, part) for c in victims for part in c.defense.parts]
     components += [("data set", DATASETS, victims[0].dataset), ("model", MODELS, victims[0].model)]
     components += [("attack", ATTACKS, t.attack) for t in suite.attacks if t.attack]
     for what, table, config in components:

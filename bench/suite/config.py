@@ -4,13 +4,13 @@ import hashlib
 import json
 from typing import Annotated, Any
 
-from annotated_types import Ge, Lt
+from annotated_types import Ge, Lt, MinLen
 from pydantic import StringConstraints, field_validator
 
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, Name
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
@@ -56,6 +56,21 @@ class DefenseConfig(Component):
     label: Label
     strength: Whole | float | None
 
+    @property
+    def parts(self) -> tuple[Component, ...]:
+        """The defenses that it stacks: itself."""
+        return (self,)
+
+
+class StackConfig(Frozen):
+    """Several defenses at once, at one strength, under their label in the suite."""
+
+    parts: Annotated[tuple[Component, ...], MinLen(2)]
+    label: Label
+    sweep: str | None
+    """``part.option``, what the strength is the value of; None where nothing is swept."""
+    strength: Whole | float | None
+
 
 class AttackChoice(Component):
     """An attack under its label in the suite."""
@@ -70,7 +85,7 @@ class VictimConfig(Frozen):
     dataset: Component
     model: Component
     training: Training
-    defense: DefenseConfig
+    defense: DefenseConfig | StackConfig
     seed: Seed
 
 

@@ -80,8 +80,12 @@ def names_in(plugin: str, title: str, kind: Kind, entries: Any) -> tuple[str, ..
 
 def unusable(component: type) -> str:
     """Why a component could not be made from a suite; empty where it could."""
+    from smashbench.defenses.base import Defense  # here: reports need no PyTorch
+
     if lacking := getattr(component, "__abstractmethods__", None):
         return f"has no {', '.join(sorted(lacking))}"
+    if issubclass(component, Defense) and component.forward is not Defense.forward:
+        return "overrides `forward`: override `transform`, and set `noise` for what is added to it"
     try:
         fields = options_of(component).model_fields
     except Exception as error:
@@ -89,7 +93,7 @@ def unusable(component: type) -> str:
     for name, field in fields.items():
         if field.is_required():
             return f"has no default for its option {name!r}"
-        if name in ("use", "strengths"):
+        if name in ("use", "strengths", "sweep"):
             return f"has an option {name!r}, a word that suites use otherwise"
     try:
         resolve(component, {name: field.default for name, field in fields.items()})

@@ -113,7 +113,7 @@ def in_use(suite: Suite) -> tuple[Plugin, ...]:
     """The plug-ins whose code decides what a suite comes to: every file that was given, and of
     the installed ones those that have a component of it, or a metric."""
     used = {
-        "DEFENSES": {trial.victim.defense.name for trial in suite.victims},
+        "DEFENSES": {part.name for trial in suite.victims for part in trial.victim.defense.parts},
         "ATTACKS": {trial.attack.name for trial in suite.attacks if trial.attack},
         "DATASETS": {trial.victim.dataset.name for trial in suite.victims},
         "MODELS": {trial.victim.model.name for trial in suite.victims},

@@ -16,9 +16,12 @@ from smashbench.bench.suite.plugins import LOADED
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
+from smashbench.defenses.stack import Stack
 
 TRAINING = train.__name__
 """The module that trains victims."""
+STACKING = Stack.__module__
+"""The module that makes one defense of several."""
 OWN = "smashbench."
 NEUTRAL = (
     "smashbench.bench.frozen",
@@ -39,13 +42,15 @@ def source_of(trial: Trial) -> str | None:
         tables = [(ATTACKS, trial.attack.name)]
     else:
         victim = trial.victim
-        tables = [(DEFENSES, victim.defense.name), (MODELS, victim.model.name)]
-        tables.append((DATASETS, victim.dataset.name))
+        tables = [(DEFENSES, part.name) for part in victim.defense.parts]
+        tables += [(MODELS, victim.model.name), (DATASETS, victim.dataset.name)]
     if any(name not in table for table, name in tables):
         return None
     modules = {base.__module__ for table, name in tables for base in table[name].__mro__}
     modules |= {module for _, name in tables for module in _added_by(name)}
-    return _hash_of(frozenset(modules if trial.attack else {*modules, TRAINING}))
+    if not trial.attack:
+        modules |= {TRAINING} | ({STACKING} if len(trial.victim.defense.parts) > 1 else set())
+    return _hash_of(frozenset(modules))
 
 
 def scoring_of(trial: Trial) -> dict[str, str]:

@@ -18,17 +18,15 @@ from smashbench.bench.frozen import Frozen, explain
 from smashbench.bench.suite.config import (
     PROTOCOL,
     AttackChoice,
-    Component,
-    DefenseConfig,
     Label,
     Seed,
     VictimConfig,
 )
-from smashbench.bench.suite.options import options_of, resolve, tuples
+from smashbench.bench.suite.options import tuples
 from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
+from smashbench.bench.suite.sweeps import component, swept
 from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
 from smashbench.datasets import DATASETS
-from smashbench.defenses import DEFENSES
 
 SUITES = Path(__file__).parent / "builtin"
 LABEL: TypeAdapter[str] = TypeAdapter(Label)
@@ -130,21 +128,19 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         raise _refusal(path, explain(error, "", _File)) from None
     if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
         raise _refusal(path, mistakes)
-    model = _component("model", "", file.model, MODELS, mistakes)
+    model = component("model", "", file.model, MODELS, mistakes)
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
-    dataset = _component("dataset", "", file.dataset, DATASETS, mistakes)
+    dataset = component("dataset", "", file.dataset, DATASETS, mistakes)
     defenses = [
-        config
-        for label, entry in file.defenses.items()
-        for config in _sweep(label, entry, mistakes)
+        config for label, entry in file.defenses.items() for config in swept(label, entry, mistakes)
     ]
     for label in RESERVED & set(file.attacks):
         mistakes.append(f"attacks.{label}: this name is a column of the tables; choose another")
     attacks = [
         AttackChoice(label=label, name=found.name, options=found.options)
         for label, entry in file.attacks.items()
-        if (found := _component("attack", label, entry, ATTACKS, mistakes))
+        if (found := component("attack", label, entry, ATTACKS, mistakes))
     ]
     if mistakes or not (dataset and model):
         raise _refusal(path, mistakes)
@@ -179,54 +175,3 @@ def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:
                 "characters and at most 200 others"
             )
     return lines
-
-
-def _component(
-    what: str, label: str, entry: Mapping[str, Any], table: Mapping[str, type], mistakes: list[str]
-) -> Component | None:
-    """What a table in the file describes; ``use`` names the component, or its label does."""
-    where = f"{what}s.{label}" if label else what
-    options = dict(entry)
-    name = options.pop("use", label)
-    if not isinstance(name, str) or name not in table:
-        mistakes.append(f"{where}: {unknown(what, str(name), table)}")
-        return None
-    try:
-        return Component(name=name, options=resolve(table[name], options))
-    except ValidationError as error:
-        mistakes.extend(explain(error, where, options_of(table[name])))
-        return None
-
-
-def _sweep(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> list[DefenseConfig]:
-    """One configuration per strength; ``strengths`` is a list of values of the defense's knob."""
-    options = dict(entry)
-    strengths = options.pop("strengths", None)
-    base = _component("defense", label, options, DEFENSES, mistakes)
-    if not base:
-        return []
-    knob, where = DEFENSES[base.name].strength, f"defenses.{label}.strengths"
-    if strengths is None:
-        return [_at_strength(label, base, knob)]
-    if knob is None:
-        mistakes.append(f"{where}: {base.name!r} has no strength to sweep; delete this line")
-        return []
-    if not isinstance(strengths, list) or not strengths:
-        mistakes.append(f"{where} = {strengths!r}: should be a list of values of {knob!r}")
-        return []
-    configs = []
-    for value in strengths:
-        found: list[str] = []
-        swept = _component("defense", label, {**options, knob: value}, DEFENSES, found)
-        mistakes.extend(line.replace(f"{label}.{knob}", f"{label}.strengths") for line in found)
-        if swept:
-            configs.append(_at_strength(label, swept, knob))
-    shown = [f"{config.strength:g}" for config in configs]
-    if twice := [text for number, text in enumerate(shown) if text in shown[:number]]:
-        mistakes.append(f"{where}: {twice[0]} is there twice, in the six digits that tables show")
-    return configs
-
-
-def _at_strength(label: str, found: Component, knob: str | None) -> DefenseConfig:
-    strength = found.options[knob] if knob else None
-    return DefenseConfig(label=label, name=found.name, options=found.options, strength=strength)

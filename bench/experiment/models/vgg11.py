@@ -1,7 +1,7 @@
 """VGG11-BN, the field's reference network, cut at one of four places."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 from torch import nn
@@ -29,17 +29,32 @@ class Vgg11(Model):
     Args:
         cut: entries of the configuration that the client runs.
         channels: of the bottleneck.
+        decoding: the server's first convolution, out of the bottleneck, is a ``block`` with batch
+            normalisation and ReLU as all others are; or ``plain``, as in the code of Xia et al.
+        initial: weights of the client before training: ``torch``'s own, or ``xavier``, uniform with
+            gain 1 (Glorot and Bengio, 2010) and biases of 0, as in the code of Xia et al.
     """
 
-    def __init__(self, *, cut: Annotated[int, Ge(2), Le(5)] = 4, channels: Channels = 8) -> None:
+    def __init__(
+        self,
+        *,
+        cut: Annotated[int, Ge(2), Le(5)] = 4,
+        channels: Channels = 8,
+        decoding: Literal["block", "plain"] = "block",
+        initial: Literal["torch", "xavier"] = "torch",
+    ) -> None:
         self.cut, self.channels = cut, channels
+        self.decoding, self.initial = decoding, initial
 
     def build(self, image_shape: tuple[int, int, int], classes: int) -> SplitModel:
         client, width = _layers(CONFIGURATION[: self.cut], image_shape[0])
         server, _ = _layers(CONFIGURATION[self.cut :], width)
         encoder = nn.Sequential(Normalize(), *client, *bottleneck(width, self.channels))
+        if self.initial == "xavier":
+            encoder.apply(_xavier)
+        decoding = block(self.channels, width)
         head = nn.Sequential(
-            *block(self.channels, width),
+            *(decoding[:1] if self.decoding == "plain" else decoding),
             *server,
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
@@ -52,6 +67,13 @@ class Vgg11(Model):
             nn.Linear(512, classes),
         )
         return SplitModel(encoder, head)
+
+
+def _xavier(module: nn.Module) -> None:
+    if isinstance(module, nn.Conv2d):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 def _layers(entries: Sequence[int | str], inputs: int) -> tuple[list[nn.Module], int]:

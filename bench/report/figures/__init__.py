@@ -10,6 +10,7 @@ from smashbench.bench.report.figures.optimum import OPTIMUM
 from smashbench.bench.report.figures.reconstructions import RECONSTRUCTIONS
 from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.figures.tradeoff import tradeoff
+from smashbench.bench.report.figures.variances import VARIANCES
 
 FIGURES: list[Figure] = [
     GALLERY,
@@ -17,6 +18,7 @@ FIGURES: list[Figure] = [
     ATTACKS,
     DIAGNOSTICS,
     SURROGATES,
+    VARIANCES,
     ATTACK_COST,
     OPTIMUM,
 ]

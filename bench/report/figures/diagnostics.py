@@ -7,17 +7,19 @@ from matplotlib.ticker import MaxNLocator
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
 from smashbench.bench.report.figures.base import Figure, readable
+from smashbench.bench.report.figures.variances import HIGH, LOW, MIDDLE
 from smashbench.bench.report.style import marks
 
 COLUMNS = 3
 
 
 def _panels(board: Board) -> list[str]:
-    """The declared diagnostics that are not always 0."""
+    """The declared diagnostics that are not always 0, and have no figure of their own."""
     return [
         name
         for name in board.diagnostics()
-        if any(row.measured(name) and np.nan_to_num(row.history[name]).any() for row in board.rows)
+        if not name.endswith((LOW, MIDDLE, HIGH))
+        and any(row.measured(name) and np.nan_to_num(row.history[name]).any() for row in board.rows)
     ]
 
 

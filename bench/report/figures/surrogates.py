@@ -2,10 +2,16 @@
 
 from matplotlib.figure import Figure as Canvas
 
-from smashbench.bench.report.board import Board
+from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
 from smashbench.bench.report.figures.base import Figure
 from smashbench.bench.report.style import marks
+
+
+def _surrogate(row: Row) -> str:
+    """The name of its surrogate, that of its first part that has one for a stack; or nothing."""
+    names = (name for name in row.diagnostics if f"_{name}".endswith("_surrogate"))
+    return next((name for name in names if row.measured(name)), "")
 
 
 def _draw(board: Board) -> Canvas:
@@ -17,8 +23,8 @@ def _draw(board: Board) -> Canvas:
     for name, group in board.by_defense().items():
         variance = [row.last("class_variance") for row in group]
         worst = [row.worst("mse").mean for row in group]
-        if group[0].measured("surrogate"):
-            said = [row.last("surrogate") for row in group]
+        if surrogate := _surrogate(group[0]):
+            said = [row.last(surrogate) for row in group]
             left.plot(said, variance, **styles[name].line)
         right.plot(variance, worst, label=name, **styles[name].line)
     left.set_xlabel("surrogate at the end of training (its own units)")
@@ -35,6 +41,6 @@ SURROGATES = Figure(
     name="surrogates",
     caption="Do the surrogates tell the truth? What they say against the true variance within "
     "classes, and that against the worst case.",
-    applies=lambda board: any(row.measured("surrogate") for row in board.complete),
+    applies=lambda board: any(map(_surrogate, board.complete)),
     draw=_draw,
 )

@@ -1,4 +1,4 @@
-"""Several defenses, one after another."""
+"""Several defenses at once."""
 
 from collections.abc import Mapping
 from math import hypot
@@ -9,9 +9,13 @@ from torch import Tensor, nn
 from smashbench.defenses.base import Defense, Diagnostics, Step
 
 
-class Chain(Defense):
+class Stack(Defense):
     """Features pass every part in turn. Penalties add, and every part sees the clean features; each
-    refits its statistics on them. Diagnostics carry the label of their part.
+    refits its statistics on them. A penalty that is relative to the noise counts the noise of the
+    whole stack: variances add. Diagnostics carry the label of their part.
+
+    A release is a transform and then noise, as of every defense, unless a part transforms what
+    another has added noise to: then all of it is one random transform.
 
     Args:
         parts: label to defense, in the order in which features pass them.
@@ -21,12 +25,30 @@ class Chain(Defense):
         first = next(iter(parts.values()))
         super().__init__(first.shape, first.classes)
         self.labels, self.parts = list(parts), nn.ModuleList(parts.values())
-        self.noise = hypot(*(part.noise for part in parts.values()))
         self.diagnostics = {
-            f"{label}_{name}": each
+            f"{label}_{name}": each._replace(label=f"{label}: {each.label}")
             for label, part in parts.items()
             for name, each in part.diagnostics.items()
         }
+        self.total_noise = hypot(*(part.noise for part in parts.values()))
+        noisy = [part.noise > 0 for part in parts.values()]
+        moving = [type(part).transform is not Defense.transform for part in parts.values()]
+        self.mixed = any(any(noisy[:i]) for i, moves in enumerate(moving) if moves)
+        kinds = {part.kind for part in parts.values()}
+        if self.mixed or "random" in kinds:
+            self.kind = "random"
+        elif "rough" in kinds:
+            self.kind = "rough"
+        self.noise = 0.0 if self.mixed else self.total_noise
+        self.gaussian = all(part.gaussian for part in parts.values() if part.noise)
+        refits = {part.refit for part in parts.values() if _refits(part)}
+        if len(refits) > 1:
+            raise ValueError("parts of a stack refit on the same features: give all one `refit`")
+        self.refit = refits.pop() if refits else "clean"
+        paces = {part.pace for part in parts.values() if any(True for _ in part.parameters())}
+        if len(paces) > 1:
+            raise ValueError("parts of a stack have one learning rate: give all one `pace`")
+        self.pace = paces.pop() if paces else 1.0
 
     @property
     def named_parts(self) -> dict[str, Defense]:
@@ -34,14 +56,24 @@ class Chain(Defense):
         parts = (cast("Defense", part) for part in self.parts)
         return dict(zip(self.labels, parts, strict=True))
 
-    def forward(self, z: Tensor) -> Tensor:
-        for part in self.parts:
-            z = part(z)
+    def transform(self, z: Tensor) -> Tensor:
+        for part in self.named_parts.values():
+            z = part(z) if self.mixed else part.transform(z)
         return z
+
+    def perturb(self, z: Tensor) -> Tensor:
+        for part in () if self.mixed else self.named_parts.values():
+            z = part.perturb(z)
+        return z
+
+    def stand_on(self, noise: float) -> None:
+        for part in self.named_parts.values():
+            part.stand_on(self.total_noise)
 
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
         total, watched = super().penalty(step)
         for label, part in self.named_parts.items():
+            part.epoch = self.epoch
             value, found = part.penalty(step)
             total = total + value
             watched |= {f"{label}_{name}": each for name, each in found.items()}
@@ -55,7 +87,7 @@ class Chain(Defense):
         """
         changed = [t for p in self.named_parts.values() if (t := p.targets(labels)) is not labels]
         if len(changed) > 1:
-            raise ValueError("several parts of a chain change the targets: keep one of them")
+            raise ValueError("several parts of a stack change the targets: keep one of them")
         return changed[0] if changed else labels
 
     def payload(self, released: Tensor) -> int:
@@ -69,10 +101,6 @@ class Chain(Defense):
             part.resume(progress[label])
 
     @property
-    def randomized(self) -> bool:
-        return any(part.randomized for part in self.named_parts.values())
-
-    @property
     def wants_refresh(self) -> bool:
         for part in self.named_parts.values():
             part.epoch = self.epoch
@@ -82,3 +110,7 @@ class Chain(Defense):
         for part in self.named_parts.values():
             if part.wants_refresh:
                 part.refresh(features, labels)
+
+
+def _refits(part: Defense) -> bool:
+    return type(part).refresh is not Defense.refresh
