@@ -130,17 +130,27 @@ class Knowledge:
         return self.services[name](value)
 
     def parts(self, share: float) -> tuple[Tensor, Tensor]:
-        """Indices to fit on and the attacker's own validation indices, a random ``share``.
+        """Indices to fit on and the attacker's own validation indices, a random ``share``, or a
+        little more where images come in groups: no group is in both, since its images are so alike
+        that an error on them would be that of the fit.
 
         Raises:
             AttackError: fewer than two images for either.
         """
-        n = len(self.images)
-        held_out = round(share * n)
-        if min(held_out, n - held_out) < 2:
-            raise AttackError(f"{n} aux images are too few to hold out {share:.0%}: give more")
+        n, of = len(self.images), ""
         order = torch.randperm(n).to(self.images.device)
-        return order[held_out:], order[:held_out]
+        held = torch.arange(n, device=order.device) < round(share * n)
+        if self.groups is not None:
+            _, group, sizes = self.groups.unique(return_inverse=True, return_counts=True)
+            of, shuffled = f" of {len(sizes)} groups", torch.randperm(len(sizes)).to(order.device)
+            before = sizes[shuffled].cumsum(0) - sizes[shuffled]
+            chosen = torch.zeros_like(sizes).bool()
+            chosen[shuffled] = before < round(share * n)
+            held = chosen[group[order]]
+        fit, val = order[~held], order[held]
+        if min(len(fit), len(val)) < 2:
+            raise AttackError(f"{n} aux images{of} are too few to hold out {share:.0%}: give more")
+        return fit, val
 
 
 SERVICES: dict[str, Grant] = {

@@ -1,5 +1,7 @@
 """Every attack on bad input, and on what it may see."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -34,6 +36,20 @@ def test_the_attackers_validation_images_are_not_those_it_fits_on():
     fit, val = world(images(60), blurred(0.1)).parts(0.15)
     assert len(val) == 9
     assert sorted(torch.cat([fit, val]).tolist()) == list(range(60))
+
+
+def test_images_of_one_group_are_all_fitted_on_or_all_held_out():
+    x = images(60)
+    known = replace(world(x, blurred(0.1)), groups=torch.arange(60) // 5 * 7)
+    fit, val = known.parts(0.2)
+    assert sorted([*fit.tolist(), *val.tolist()]) == list(range(60))
+    assert len(val) == 15  # a group of 5 more than 12 images
+    assert not set((fit // 5).tolist()) & set((val // 5).tolist())
+    assert not torch.equal(val, known.parts(0.2)[1])
+    alone = replace(known, groups=torch.arange(60))  # as if there were none
+    assert len(alone.parts(0.2)[1]) == 12
+    with pytest.raises(AttackError, match="60 aux images of 1 groups are too few to hold out 20%"):
+        replace(known, groups=torch.zeros(60)).parts(0.2)
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "reference_decoder"])

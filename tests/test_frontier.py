@@ -14,6 +14,7 @@ from smashbench.bench.report.figures.tradeoff import shown_values
 from smashbench.bench.report.frontier import hypervolume, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.suite.config import Component
+from smashbench.bench.suite.toml import load
 from smashbench.bench.suite.trial import Suite, victim_trial
 from tests import forge
 
@@ -159,9 +160,11 @@ def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
 
 
 def test_published_rows_stand_beside_their_own_protocol_alone():
-    def suite(**changes) -> Suite:
+    def suite(model_changes: dict | None = None, **changes) -> Suite:
+        model_changes = model_changes or {}
         dataset = Component(name="cifar10", options={"split": "xia2025"} | changes)
-        update = {"dataset": dataset, "model": published.REFERENCE}
+        model = Component(name="vgg11", options=published.REFERENCE | model_changes)
+        update = {"dataset": dataset, "model": model}
         config = forge.victim_trial().victim.model_copy(update=update)
         return Suite("hand", "", (victim_trial(config),), ())
 
@@ -169,6 +172,9 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
     assert found["bottleneck + CEM"] == 0.0058
     assert len(found) == 15
     assert published.points(suite(split="disjoint"), "mse") == []
+    assert published.points(suite({"decoding": "block"}), "mse") == []
+    assert {v.victim.model.name for v in load("xia2025").victims} == {"vgg11"}
+    assert len(published.points(load("xia2025"), "mse")) == 15
     assert published.points(suite(), "ssim") == []  # theirs is another SSIM
 
 
