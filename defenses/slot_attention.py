@@ -118,7 +118,7 @@ class SlotAttention(OwnParameters, Thresholded):
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         self.calls += 1
         if self.calls <= self.shutoff_steps:
-            return 0 * (groups.member @ z).sum(1), {}
+            return 0 * (groups.member @ z).sum(1), {"shut_off": z.new_ones(())}
         context, r = self.learned(self.context, z, groups)
         return self._gated_variance(context if self.measure == "context" else z, r, groups)
 
