@@ -15,7 +15,7 @@ Diagnostics = dict[str, Tensor]
 
 
 Role = Literal["control", "baseline", "defense"]
-Kind = Literal["smooth", "rough", "random"]
+Transform = Literal["smooth", "rough", "random"]
 FLOAT = 32
 """Bits of a number that leaves the client, unless the defense sends less."""
 
@@ -90,8 +90,8 @@ class Defense(nn.Module):
     gaussian: bool = True
     """Whether that noise is Gaussian and independent: bounds hold for no other."""
 
-    kind: Kind = "smooth"
-    """Of ``transform``. ``smooth``: autograd gives its derivative; ``rough``: it does not, as of
+    transform_is: Transform = "smooth"
+    """``smooth``: autograd gives its derivative; ``rough``: it does not, as of
     rounding; ``random``: two transforms of the same features differ."""
 
     stacked: ClassVar[Mapping[str, Any]] = {}
@@ -149,7 +149,7 @@ class Defense(nn.Module):
     @property
     def randomized(self) -> bool:
         """Whether two releases of the same features differ."""
-        return self.noise > 0 or self.kind == "random"
+        return self.noise > 0 or self.transform_is == "random"
 
     def progress(self) -> dict[str, Any]:
         """What a training that was interrupted needs to go on, beside parameters and buffers:

@@ -28,7 +28,7 @@ class Dropout(Defense):
     ) -> None:
         super().__init__(shape, classes)
         self.rate = rate
-        self.kind = "random" if rate else "smooth"
+        self.transform_is = "random" if rate else "smooth"
 
     def transform(self, z: Tensor) -> Tensor:
         return z * (torch.rand_like(z) >= self.rate) if self.rate else z

@@ -34,11 +34,11 @@ class Stack(Defense):
         noisy = [part.noise > 0 for part in parts.values()]
         moving = [type(part).transform is not Defense.transform for part in parts.values()]
         self.mixed = any(any(noisy[:i]) for i, moves in enumerate(moving) if moves)
-        kinds = {part.kind for part in parts.values()}
+        kinds = {part.transform_is for part in parts.values()}
         if self.mixed or "random" in kinds:
-            self.kind = "random"
+            self.transform_is = "random"
         elif "rough" in kinds:
-            self.kind = "rough"
+            self.transform_is = "rough"
         self.noise = 0.0 if self.mixed else self.total_noise
         self.gaussian = all(part.gaussian for part in parts.values() if part.noise)
         refits = {part.refit for part in parts.values() if _refits(part)}

@@ -116,7 +116,7 @@ def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_wo
     split = Gaussian(aux=10, test=100).load()
     rounded = victim_of("linear", "noise", {}, split.shape, 2)
     rounded.defense.transform = lambda z: (40 * z).round() / 40  # type: ignore[method-assign]
-    rounded.defense.kind = "rough"
+    rounded.defense.transform_is = "rough"
     assert optimum(rounded, split, rounded.release(split.test.x)) is None
     assert lower_bound(rounded, split) is None
     bent = victim_of("linear", "noise", {}, split.shape, 2)

@@ -112,14 +112,14 @@ def test_transform_and_noise_of_a_stack_are_apart_unless_noise_is_transformed():
     dropout, noise = partial(DEFENSES["dropout"], rate=0.5), partial(Noise, noise=0.1)
     z = torch.rand(20, *SHAPE) + 1
     apart = Stack({"dropout": dropout(SHAPE, 5), "noise": noise(SHAPE, 5)})
-    assert (apart.kind, apart.noise, apart.gaussian) == ("random", 0.1, True)
+    assert (apart.transform_is, apart.noise, apart.gaussian) == ("random", 0.1, True)
     assert float((apart.transform(z) == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
     assert not (apart(z) == 0).any()
     mixed = Stack({"noise": noise(SHAPE, 5), "dropout": dropout(SHAPE, 5)})
-    assert (mixed.kind, mixed.noise, mixed.total_noise) == ("random", 0.0, 0.1)
+    assert (mixed.transform_is, mixed.noise, mixed.total_noise) == ("random", 0.0, 0.1)
     assert float((mixed(z) == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
     smooth = Stack({"noise": noise(SHAPE, 5), "nopeek": DEFENSES["nopeek"](SHAPE, 5)})
-    assert (smooth.kind, smooth.noise) == ("smooth", 0.1)
+    assert (smooth.transform_is, smooth.noise) == ("smooth", 0.1)
 
 
 def test_a_stack_sends_the_least_of_its_parts_and_refits_agree():

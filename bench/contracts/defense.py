@@ -22,7 +22,7 @@ from smashbench.bench.experiment.watch import WATCHED
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Part, Split
 from smashbench.defenses import Defense
-from smashbench.defenses.base import Diagnostic, Kind, Role, Step
+from smashbench.defenses.base import Diagnostic, Role, Step, Transform
 
 SHAPE, CLASSES, IMAGES = (8, 4, 4), 5, 30
 EPOCHS = 8
@@ -82,13 +82,14 @@ def _separable(subject: Subject) -> None:
         "a release is something else than perturb(transform(z)): override `transform` (what is "
         "done to features) and set `noise` (what is added to that), not `forward`",
     )
-    kinds = get_args(Kind)
-    require(defense.kind in kinds, f"kind = {defense.kind!r} should be one of {', '.join(kinds)}")
+    kinds = get_args(Transform)
+    found = defense.transform_is
+    require(found in kinds, f"transform_is = {found!r} should be one of {', '.join(kinds)}")
     equal = torch.equal(defense.transform(z), defense.transform(z))
     require(
-        (defense.kind == "random") != equal,
-        f"two transforms of the same features are {'equal' if equal else 'different'}, but `kind` "
-        f"is {defense.kind!r}",
+        (found == "random") != equal,
+        f"two transforms of the same features are {'equal' if equal else 'different'}, but "
+        f"`transform_is` is {found!r}",
     )
     residual = (defense(z) - defense.transform(z)).detach()
     if equal and defense.noise:
@@ -106,7 +107,7 @@ def _random(subject: Subject) -> None:
     require(
         defense.randomized != equal,
         f"two releases of the same features are {'equal' if equal else 'different'}, but "
-        f"`randomized` is {defense.randomized}: set `noise`, or `kind`",
+        f"`randomized` is {defense.randomized}: set `noise`, or `transform_is`",
     )
     require(
         torch.equal(_again(lambda: defense(z)), _again(lambda: defense(z))),

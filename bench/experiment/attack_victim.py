@@ -105,7 +105,7 @@ def attack_victim(
 
 def _white_box(victim: Victim) -> WhiteBox:
     defense = deepcopy(victim.defense)
-    random = defense.kind == "random"
+    random = defense.transform_is == "random"
     return WhiteBox(deepcopy(victim.encoder), defense, defense.transform, random)
 
 

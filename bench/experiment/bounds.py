@@ -135,7 +135,7 @@ def posterior_mean(
 
 def _is_known(victim: Victim) -> bool:
     """Whether releases are a transform whose derivative is known, and Gaussian noise."""
-    return victim.defense.gaussian and victim.defense.kind == "smooth"
+    return victim.defense.gaussian and victim.defense.transform_is == "smooth"
 
 
 def _jacobian(victim: Victim, x: Tensor) -> Tensor:
