@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from smashbench.defenses.base import (
@@ -142,6 +142,7 @@ class Refitted(Cem):
         refit: what refits see: ``clean``, the features of an evaluation pass over the training
             images; ``epoch``, those of the epoch before, augmented (as in the code of Xia et al.),
             which saves that pass.
+        refit_share: share of these features that a refit sees, drawn anew for each.
         cem: the options of ``Cem``.
     """
 
@@ -157,11 +158,12 @@ class Refitted(Cem):
         *,
         refresh_every: Annotated[int, Ge(1)] = 1,
         refit: Literal["clean", "epoch"] = "clean",
+        refit_share: Annotated[float, Gt(0), Le(1)] = 1.0,
         warmup_epochs: Count = 1,
         **cem: Any,
     ) -> None:
         super().__init__(shape, classes, warmup_epochs=warmup_epochs, **cem)
-        self.refresh_every, self.refit = refresh_every, refit
+        self.refresh_every, self.refit, self.refit_share = refresh_every, refit, refit_share
         self.register_buffer("refit_left_out", torch.zeros(()))
 
     @property
@@ -175,6 +177,10 @@ class Refitted(Cem):
 
     def refresh(self, features: Tensor, labels: Tensor) -> None:
         flat = features.flatten(1)
+        if self.refit_share < 1:
+            size = max(1, round(self.refit_share * len(flat)))
+            chosen = torch.randperm(len(flat))[:size].to(flat.device)
+            flat, labels = flat[chosen], labels[chosen]
         bad = left_out(flat)
         self.refit_left_out.copy_(bad.sum())
         self.fit(flat[~bad], labels[~bad])

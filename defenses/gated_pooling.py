@@ -1,8 +1,9 @@
 """CEM with gated attention pooling."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
@@ -30,6 +31,8 @@ class GatedPooling(OwnParameters, Gated):
         attention: ``joint`` trains the attention to lower the penalty, as the source does;
             ``adversarial`` trains it to raise the penalty; ``detached`` keeps it as it was drawn
             and passes no gradient through it; ``uniform`` weighs all samples alike.
+        width: hidden units of the attention; None for min(512, max(64, D / 4)), the source's. A
+            narrow attention fools itself less (docs/ablations.md).
         options: those of ``OwnParameters`` and ``Gated``.
     """
 
@@ -45,6 +48,7 @@ class GatedPooling(OwnParameters, Gated):
         *,
         features: Literal["normalized", "raw"] = "normalized",
         attention: Attention = "joint",
+        width: Annotated[int, Ge(1)] | None = None,
         warmup_epochs: Count = 5,
         scale: NonNegative = 0.1,
         **options: Any,
@@ -52,8 +56,7 @@ class GatedPooling(OwnParameters, Gated):
         super().__init__(shape, classes, warmup_epochs=warmup_epochs, scale=scale, **options)
         self.features, self.attention = features, attention
         dimensions = torch.Size(shape).numel()
-        width = min(512, max(64, dimensions // 4))
-        self.logits = _Logits(dimensions, width)
+        self.logits = _Logits(dimensions, width or min(512, max(64, dimensions // 4)))
 
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
         x = layer_norm(z, z.shape[1:])

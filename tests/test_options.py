@@ -24,7 +24,7 @@ PENALTY = {
 OWN = {
     "kmeans_cem": {"clusters": 2, "pooling": "cluster", "blend": 1.0},
     "gmm_cem": {"components": 2},
-    "gated_pooling": {"features": "raw", "attention": "uniform"},
+    "gated_pooling": {"features": "raw", "attention": "uniform", "width": 5},
 }
 CASES = [
     (name, option, value) for name, own in OWN.items() for option, value in (PENALTY | own).items()
@@ -74,6 +74,7 @@ def test_detached_attention_passes_no_gradient_to_its_parameters():
 def test_no_option_is_left_out():
     """Every option of every CEM defense stands in this file or in the slot test beside it."""
     tested = set(PENALTY) | {"scale_end", "ramp_epochs", "refresh_every", "refit", "pace"}
+    tested |= {"refit_share"}
     for name, own in OWN.items():
         assert options_of(DEFENSES[name]).model_fields.keys() <= tested | own.keys()
 

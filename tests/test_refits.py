@@ -44,6 +44,19 @@ def test_refresh_is_asked_for_every_few_epochs_after_the_warm_up(name):
     assert wanted == [False, False, False, True, False, True, False, True]
 
 
+def test_a_refit_may_see_a_share_of_the_features(monkeypatch):
+    seen = []
+    monkeypatch.setattr(KMeansCem, "fit", lambda self, z, y: seen.append((z, y)))
+    x, y = torch.arange(40.0).view(40, 1), torch.arange(40) % 4
+    defense = KMeansCem((1,), 4, refit_share=0.25)
+    for _ in range(2):
+        defense.refresh(x, y)
+    assert [len(z) for z, _ in seen] == [10, 10]
+    assert not torch.equal(seen[0][0], seen[1][0])  # drawn anew
+    for z, labels in seen:
+        assert torch.equal(z[:, 0].long() % 4, labels)
+
+
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_gmm_responsibilities_equal_scikit_learn(covariance):
     from sklearn.mixture import GaussianMixture
