@@ -10,6 +10,7 @@ from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.models.vgg11 import CONFIGURATION
+from smashbench.bench.suite.toml import load
 from smashbench.datasets import DATASETS, DatasetError
 from smashbench.defenses import DEFENSES
 from smashbench.defenses.base import Role
@@ -115,3 +116,49 @@ def test_a_cut_moves_layers_and_changes_none():
         ]
         assert kinds[0] == [*CONFIGURATION[:cut], 8]
         assert kinds[1] == [kinds[0][-2] if cut % 2 else kinds[0][-3], *CONFIGURATION[cut:]]
+
+
+def test_the_reference_network_is_that_of_its_authors():
+    """The server's first convolution is plain; the client starts from Xavier's uniform weights,
+    within sqrt(6 / (inputs + outputs)), and biases of 0."""
+    model = MODELS["vgg11"]
+    torch.manual_seed(0)
+    plain = model(decoding="plain", initial="xavier").build((3, 32, 32), 10)
+    ours = model().build((3, 32, 32), 10)
+    kinds = [type(layer).__name__ for layer in plain.head[:2]]
+    assert kinds == ["Conv2d", "Conv2d"]
+    assert [type(layer).__name__ for layer in ours.head[:3]] == ["Conv2d", "BatchNorm2d", "ReLU"]
+    assert len(ours.head) == len(plain.head) + 2
+    convolutions = [each for each in plain.encoder if isinstance(each, torch.nn.Conv2d)]
+    assert len(convolutions) == 3
+    for each in convolutions:
+        fans = 9 * (each.in_channels + each.out_channels)
+        limit = (6 / fans) ** 0.5
+        assert 0.95 * limit < float(each.weight.detach().abs().max()) <= limit * (1 + 1e-6)
+        assert float(each.bias.detach().abs().max()) == 0
+    head = plain.head[0]
+    assert float(head.bias.detach().abs().max()) > 0  # the server's weights are torch's own
+
+
+def test_the_suite_of_the_reference_protocol_has_its_constants():
+    suite = load("xia2025")
+    config = suite.victims[0].victim
+    training = config.training
+    assert config.model.options["decoding"] == "plain"
+    assert config.model.options["initial"] == "xavier"
+    assert (training.epochs, training.idle_epochs, training.lr) == (240, 1, 0.05)
+    cells = {
+        (v.victim.defense.label, v.victim.defense.strength): v.victim.defense for v in suite.victims
+    }
+    levels = {0.01, 0.025, 0.05, 0.1, 0.15}
+    for label, weight in (("xia2025", 16.0), ("xia2025_lambda_8", 8.0)):
+        assert {strength for name, strength in cells if name == label} == levels
+        noise, cem = cells[label, 0.025].parts
+        assert noise.options == {"noise": 0.025}
+        assert (cem.options["lam"], cem.options["noise"]) == (weight, 0.0)
+        assert cem.options["refit"] == "epoch"
+        for epoch, factor in cem.options["lam_steps"]:  # .001 / lr until lr is below 4.1e-4
+            lr = 0.05 * 0.2 ** sum(at <= epoch for at in (60, 120, 180))
+            assert factor == pytest.approx(0.001 / lr if lr > 4.1e-4 else 1.0)
+    for victim in load("presets").victims:
+        assert len(victim.victim.defense.options["lam_steps"]) == 4

@@ -11,7 +11,7 @@ from smashbench.attacks.base import AttackError, WhiteBox
 from smashbench.attacks.decoder import Decoder, _ssim_l1
 from smashbench.attacks.map import Map, _expected, _total_variation
 from smashbench.attacks.query_decoder import QueryDecoder
-from smashbench.attacks.reference_decoder import reference_network
+from smashbench.attacks.reference_decoder import ReferenceDecoder, reference_network
 from smashbench.attacks.ridge import Ridge
 from smashbench.attacks.similarity import ssim
 from tests.worlds import QUICK, blurred, error, images, world
@@ -141,3 +141,28 @@ def test_a_fit_that_diverges_keeps_its_best_weights_and_has_not_converged():
     assert not attack.converged_
     assert all(isfinite(loss) for loss in attack.history_)
     assert attack.reconstruct(blurred(0.1)(x)).isfinite().all()
+
+
+def test_the_reference_decoder_is_trained_as_its_authors_do(monkeypatch):
+    """Adam with weight decay 1e-4, a cosine from 1e-3 to 1e-5, float32."""
+    made, rates, types = {}, [], set()
+    adam = torch.optim.Adam
+
+    def spy(parameters, lr, weight_decay):
+        made.update(lr=lr, weight_decay=weight_decay, optimiser=adam(parameters, lr))
+        return made["optimiser"]
+
+    def loss_of(guess, x):
+        types.add(guess.dtype)
+        rates.append(made["optimiser"].param_groups[0]["lr"])
+        return (guess - x).square().mean()
+
+    monkeypatch.setattr("torch.optim.Adam", spy)
+    monkeypatch.setattr("smashbench.attacks.reference_decoder.mse_loss", loss_of)
+    attack = ReferenceDecoder(width=8, blocks=1, epochs=4)
+    attack.fit(world(images(20), lambda x: torch.nn.functional.avg_pool2d(x, 2)))
+    assert (made["lr"], made["weight_decay"]) == (1e-3, 1e-4)
+    half = (1 + 2**-0.5) / 2  # of a cosine, after one epoch of four
+    steps = [1, half, 0.5, 1 - half]
+    assert rates == pytest.approx([1e-5 + (1e-3 - 1e-5) * each for each in steps])
+    assert types == {torch.float32}
