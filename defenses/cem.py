@@ -1,20 +1,13 @@
 """What the defenses of the conditional entropy maximization (CEM) family share."""
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
-from smashbench.defenses.base import (
-    Defense,
-    Diagnostic,
-    Diagnostics,
-    Role,
-    Step,
-    full_precision,
-)
+from smashbench.defenses.base import Defense, Diagnostic, Diagnostics, Step, full_precision
 from smashbench.defenses.groups import Groups
 
 NonNegative = Annotated[float, Ge(0)]
@@ -51,7 +44,6 @@ class Cem(Defense):
     """
 
     strength = "lam"
-    role: ClassVar[Role] = "defense"
     stacked = {"noise": 0.0}
     diagnostics = {
         "surrogate": Diagnostic("surrogate (unweighted penalty)", logarithmic=True, column=True),

@@ -5,7 +5,7 @@ import torch
 
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.base import Step
-from tests.fitted import CEM, make, step_of
+from tests.fitted import CEM, step_of
 
 PENALTIES = [name for name, each in DEFENSES.items() if each.penalty is not Defense.penalty]
 SHAPE = (8, 2, 2)
@@ -99,7 +99,3 @@ def test_the_penalty_of_a_mixture_depends_little_on_the_batch_size(name):
     assert penalty(20) == pytest.approx(whole, rel=0.15)
     weights = defense.weights[0]
     assert weights.min() == pytest.approx(0.02, abs=0.005)
-
-
-def test_make_gives_float64():
-    assert make("gmm_cem", {}).weights.dtype == torch.float64
