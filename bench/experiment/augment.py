@@ -7,10 +7,19 @@ from torch.nn.functional import affine_grid, grid_sample, pad
 from smashbench.bench.experiment.training import Training
 
 
-def augment(x: Tensor, training: Training) -> Tensor:
-    """Flips half of the images (N, C, H, W), moves and turns each by its own draw."""
+def augment(x: Tensor, training: Training, flips: Tensor | None = None) -> Tensor:
+    """Flips images (N, C, H, W), moves and turns each by its own draw.
+
+    Args:
+        x: images.
+        training: how.
+        flips: which (N,) to flip, where that is not drawn here.
+    """
     n = len(x)
-    x = torch.where(torch.rand(n, 1, 1, 1, device=x.device) < 0.5, x.flip(3), x)
+    if training.flip == "random":
+        flips = torch.rand(n, 1, 1, 1, device=x.device) < 0.5
+    if flips is not None:
+        x = torch.where(flips.view(n, 1, 1, 1), x.flip(3), x)
     if training.shift:
         x = _shifted(x, training)
     if training.rotation:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from smashbench.bench.experiment.average import Average
 from smashbench.bench.experiment.victim import Victim
 
 State = dict[str, Any]
@@ -31,6 +32,7 @@ def captured(
     victim: Victim,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
+    average: Average,
     history: list[dict[str, float]],
     seconds: float,
 ) -> State:
@@ -40,6 +42,7 @@ def captured(
         "defense": victim.defense.progress(),
         "optimiser": optimiser.state_dict(),
         "schedule": schedule.state_dict(),
+        "average": average.slow,
         "random": torch.get_rng_state(),
         "history": history,
         "seconds": seconds,
@@ -54,12 +57,14 @@ def resumed(
     victim: Victim,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
+    average: Average,
 ) -> tuple[list[dict[str, float]], float]:
     """Puts everything where ``captured`` found it; returns history and seconds."""
     victim.load_state_dict(state["victim"])
     victim.defense.resume(state["defense"])
     optimiser.load_state_dict(state["optimiser"])
     schedule.load_state_dict(state["schedule"])
+    average.slow = state["average"]
     torch.set_rng_state(state["random"].cpu())
     if "random_cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["random_cuda"].cpu())

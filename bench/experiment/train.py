@@ -8,8 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from smashbench.attacks.muon import Muon, groups_of
 from smashbench.bench.experiment.augment import augment
+from smashbench.bench.experiment.average import Average, recalibrate
 from smashbench.bench.experiment.batches import batches_of
+from smashbench.bench.experiment.models.base import Prepared
 from smashbench.bench.experiment.progress import NOWHERE, Keeper, captured, resumed
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
@@ -41,10 +44,16 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
     optimiser = _optimiser(victim, training)
     schedule = _schedule(optimiser, training, len(data.y) // size)
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=training.precision == "bf16")
+    average = Average(victim, training, training.epochs * (len(data.y) // size))
+    half = _half(data.y) if training.flip == "alternating" else None
     history: list[dict[str, float]] = []
     if (state := keeper.load()) is not None:
-        history, before = resumed(state, victim, optimiser, schedule)
+        history, before = resumed(state, victim, optimiser, schedule, average)
         started -= before
+    else:
+        for layer in victim.encoder.modules():
+            if isinstance(layer, Prepared):
+                layer.prepare(data.x)
     for epoch in range(len(history), training.epochs):
         defense.epoch = epoch
         if defense.wants_refresh and (defense.refit == "clean" or epoch == 0):
@@ -57,7 +66,8 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
         seen: defaultdict[str, list[Tensor]] = defaultdict(list)
         batches = batches_of(data.y, size, training.balanced)
         for batch in batches:
-            x, y = augment(data.x[batch], training), data.y[batch]
+            flips = half[batch] ^ bool(epoch % 2) if half is not None else None
+            x, y = augment(data.x[batch], training, flips), data.y[batch]
             with autocast:
                 z = victim.encoder(x)
             step = Step(x, y, z.float(), defense)
@@ -66,20 +76,27 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
             penalty, diagnostics = defense.penalty(step)
             with autocast:
                 logits = victim.head(step.released)
-            loss = cross_entropy(logits.float(), defense.targets(y))
+            loss = cross_entropy(
+                logits.float(), defense.targets(y), label_smoothing=training.label_smoothing
+            )
             optimiser.zero_grad()
             (loss + penalty).backward()
             optimiser.step()
             schedule.step()
+            average.follow(schedule.last_epoch)
             diagnostics |= {"loss": loss.detach(), "penalty": penalty.detach()}
             for name, value in diagnostics.items():
                 seen[name].append(value)
         if collects:
             defense.refresh(torch.cat(features), data.y[torch.cat(batches)])
+        if epoch + 1 == training.epochs:
+            average.settle()
+            if training.recalibrate:
+                recalibrate(victim, data.x, size)
         row = {name: float(torch.stack(values).mean()) for name, values in seen.items()}
         history.append(row | watch(victim, split.val, split.classes))
         seconds = time.perf_counter() - started
-        keeper.save(captured(victim, optimiser, schedule, history, seconds))
+        keeper.save(captured(victim, optimiser, schedule, average, history, seconds))
     return Trained(history, time.perf_counter() - started)
 
 
@@ -103,6 +120,14 @@ def _schedule(
             return 0.0 if idle else training.decay ** sum(at <= epoch for at in training.milestones)
 
         return torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    if training.schedule == "linear":
+        total = steps * training.epochs
+        rising = training.warmup * total
+
+        def triangle(step: int) -> float:
+            return min((step + 1) / (rising + 1), (total - step) / (total - rising))
+
+        return torch.optim.lr_scheduler.LambdaLR(optimiser, triangle)
     peaks = [group["lr"] for group in optimiser.param_groups]
     total = steps * training.epochs
     return torch.optim.lr_scheduler.OneCycleLR(optimiser, peaks, total_steps=total)
@@ -110,13 +135,23 @@ def _schedule(
 
 def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:
     shared: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay}
-    parameters: list[Any] = list(victim.parameters())
-    if victim.defense.pace != 1:
-        parameters = [
-            {"params": [*victim.encoder.parameters(), *victim.head.parameters()]},
-            {"params": list(victim.defense.parameters()), "lr": training.lr * victim.defense.pace},
-        ]
+    if training.optimiser == "muon":
+        groups = groups_of([victim.encoder, victim.head], lr=training.lr, adam_lr=training.adam_lr)
+        own = {"params": list(victim.defense.parameters())}
+        groups.append(own | {"lr": training.adam_lr * victim.defense.pace})
+        return Muon(groups, momentum=training.momentum, steps=3, **shared)
+    groups = [
+        {"params": [*victim.encoder.parameters(), *victim.head.parameters()]},
+        {"params": list(victim.defense.parameters()), "lr": training.lr * victim.defense.pace},
+    ]
     if training.optimiser == "adamw":
-        return torch.optim.AdamW(parameters, fused=True, **shared)
+        return torch.optim.AdamW(groups, fused=True, **shared)
     nesterov = training.optimiser == "nesterov"
-    return torch.optim.SGD(parameters, momentum=0.9, nesterov=nesterov, **shared)
+    return torch.optim.SGD(groups, momentum=training.momentum, nesterov=nesterov, **shared)
+
+
+def _half(y: Tensor) -> Tensor:
+    """A random half (N,) of the images, the same at every call in a training; flipping it in even
+    epochs and the other in odd ones shows every image both ways in two epochs."""
+    generator = torch.Generator().manual_seed(torch.initial_seed())
+    return (torch.rand(len(y), generator=generator) < 0.5).to(y.device)

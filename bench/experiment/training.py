@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from smashbench.bench.frozen import Frozen
@@ -23,9 +23,17 @@ class Training(Frozen):
 
     epochs: PositiveInt
     batch_size: Annotated[int, Gt(1)] = 128
-    optimiser: Literal["adamw", "momentum", "nesterov"] = "adamw"
+    optimiser: Literal["adamw", "momentum", "nesterov", "muon"] = "adamw"
     lr: PositiveFloat = 0.01
+    adam_lr: PositiveFloat = 0.005
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
     weight_decay: NonNegativeFloat = 5e-4
+    schedule: Literal["one_cycle", "linear"] = "one_cycle"
+    warmup: Annotated[float, Ge(0), Lt(1)] = 0.0
+    label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0
+    flip: Literal["random", "alternating", "none"] = "random"
+    average: Literal["none", "lookahead", "ema"] = "none"
+    recalibrate: bool = False
     shift: Annotated[int, Gt(-1)] = 2
     precision: Literal["bf16", "fp32"] = "bf16"
     milestones: tuple[PositiveInt, ...] = ()

@@ -1,5 +1,6 @@
 """Split networks: one family per file, listed in ``MODELS``."""
 
+from smashbench.bench.experiment.models.airbench import Airbench
 from smashbench.bench.experiment.models.base import Model, SplitModel
 from smashbench.bench.experiment.models.linear import Linear
 from smashbench.bench.experiment.models.resnet import ResNet18, ResNet20
@@ -12,6 +13,7 @@ MODELS: dict[str, type[Model]] = {
     "vgg11": Vgg11,
     "resnet18": ResNet18,
     "resnet20": ResNet20,
+    "airbench": Airbench,
 }
 
 __all__ = ["MODELS", "Model", "SplitModel"]

@@ -52,6 +52,13 @@ class Model(ABC):
         """An untrained network for images of ``image_shape`` (C, H, W)."""
 
 
+class Prepared(nn.Module):
+    """A layer that looks at training images before the first step."""
+
+    def prepare(self, x: Tensor) -> None:
+        """Takes what it needs from the training images ``x`` (N, C, H, W) in [0, 1]."""
+
+
 class Normalize(nn.Module):
     """[0, 1] to about zero mean and unit spread; inside the encoder, so attacks see [0, 1]."""
 
