@@ -1,7 +1,8 @@
-"""Decoder inversion: a residual network trained to a plateau."""
+"""Decoder inversion: a residual network trained until more training hardly helps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from itertools import islice
 from math import isfinite
 from typing import Annotated, Literal, Self
 
@@ -11,32 +12,30 @@ from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
 from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.muon import Muon, groups_of
 from smashbench.attacks.network import Network
 from smashbench.attacks.similarity import ssim
 
-CLIP = 2.0
-"""Largest norm of a gradient, of the loss in units of its value before training: rare batches
-would otherwise throw a fit back by hundreds of steps."""
-BETWEEN = 100
-"""Steps between validations, at least: the horizon of the moving average."""
+WARMUP = 0.02
+"""Share of a cycle in which the learning rates rise."""
 
 
 class Decoder(Attack):
-    """Residual decoder trained on fresh releases until its own validation loss stops improving
-    (He et al., ACSAC 2019, with a stronger network).
+    """Residual decoder trained on fresh releases until doubling its training hardly helps (He et
+    al., ACSAC 2019, with a stronger network and a stronger optimiser).
 
     The network works at the resolution of the features, on standardised releases; a pixel shuffle
     makes the image. It starts as the best linear map of 5x5 neighbourhoods in closed form and
     learns a correction. (Starting from the full-rank ``Ridge`` instead is a trap: with few images
     its training residuals are too small and the correction learns little.)
 
-    Noise-aware: every batch is released anew. The weights that count are an exponential moving
-    average, validated at the end of an epoch when at least 100 steps have passed. When their loss
-    has not improved by ``min_gain`` within ``patience`` validations the learning rate falls by 4,
-    and after ``decays`` falls the fit has converged. A fit that comes to the last quarter of its
-    budget spends it on a linear descent of the learning rate to zero. One that diverges keeps the
-    best weights it had and has not converged. With several ``members``
-    the fit is repeated from other starting points and the reconstructions are averaged.
+    Noise-aware: every batch is released anew. Muon updates the filters, Adam the rest. Training
+    goes in cycles, in each of which the learning rates rise and then fall linearly to 0; a cycle
+    is twice as long as the one before, so that each more than doubles what was spent. When a cycle
+    lowers the loss on the attacker's own validation images by less than ``min_gain``, the fit has
+    converged. When the next cycle would exceed ``max_steps``, the fit ends and has not converged.
+    The weights with the lowest validation loss at the end of a cycle are kept. With several
+    ``members`` the fit is repeated from other starting points and the reconstructions are averaged.
 
     Args:
         loss: ``mse``, or ``ssim_l1``: 1 - SSIM plus the mean absolute error.
@@ -45,9 +44,11 @@ class Decoder(Attack):
             wants many images. 0 leaves it out.
         dropout: share of the trunk's inner activations that are dropped in training.
         members: networks that are averaged.
-        batch_size, lr: Adam's batch size and first learning rate.
-        max_steps: budget per member; a fit that reaches it has not converged.
-        min_gain, patience, decays: see above.
+        batch_size: images of a step.
+        lr, adam_lr: highest learning rates of Muon and of Adam.
+        cycle: steps of the first cycle.
+        max_steps: budget of a member, over all cycles.
+        min_gain: relative gain of doubling the training below which a fit has converged.
         val_share: share of the attacker's images that watch the fit.
     """
 
@@ -62,19 +63,19 @@ class Decoder(Attack):
         hidden: Annotated[int, Ge(0)] = 0,
         dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
         members: Annotated[int, Ge(1)] = 1,
-        batch_size: Annotated[int, Ge(1)] = 32,
-        lr: Annotated[float, Gt(0)] = 1.5e-3,
+        batch_size: Annotated[int, Ge(1)] = 64,
+        lr: Annotated[float, Gt(0)] = 0.02,
+        adam_lr: Annotated[float, Gt(0)] = 0.004,
+        cycle: Annotated[int, Ge(1)] = 200,
         max_steps: Annotated[int, Ge(1)] = 20_000,
-        min_gain: Annotated[float, Ge(0), Lt(1)] = 0.01,
-        patience: Annotated[int, Ge(1)] = 3,
-        decays: Annotated[int, Ge(0)] = 2,
+        min_gain: Annotated[float, Ge(0), Lt(1)] = 0.02,
         val_share: Annotated[float, Gt(0), Lt(1)] = 0.15,
     ) -> None:
         self.loss, self.width, self.blocks, self.hidden = loss, width, blocks, hidden
         self.dropout, self.members = dropout, members
-        self.batch_size, self.lr = batch_size, lr
-        self.max_steps, self.min_gain = max_steps, min_gain
-        self.patience, self.decays, self.val_share = patience, decays, val_share
+        self.batch_size, self.lr, self.adam_lr = batch_size, lr, adam_lr
+        self.cycle, self.max_steps, self.min_gain = cycle, max_steps, min_gain
+        self.val_share = val_share
 
     def fit(self, knowledge: Knowledge) -> Self:
         fit, val = knowledge.parts(self.val_share)
@@ -95,45 +96,51 @@ class Decoder(Attack):
         pairs = releases(knowledge, fit, 2)
         net = Network(*pairs, self.width, self.blocks, self.hidden, self.dropout)
         net.to(x_val.device).to(memory_format=torch.channels_last)
-        average = deepcopy(net).eval()
 
         def validate() -> float:
-            return float(loss_of(predict([average], z_val), x_val))
+            return float(loss_of(predict([net.eval()], z_val), x_val))
 
-        best = mark = validate()
-        unit = max(best, 1e-12)
-        kept, history = deepcopy(average), [best]
-        marked_at = validated_at = steps = falls = 0
-        optimiser = torch.optim.Adam(net.parameters(), self.lr, betas=(0.9, 0.99), fused=True)
-        while steps < self.max_steps and falls <= self.decays:
-            for batch in fit[torch.randperm(len(fit)).to(fit.device)].split(self.batch_size):
-                z, x = self.pairs(knowledge, batch)
-                loss = loss_of(net(z), x) / unit
-                optimiser.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(net.parameters(), CLIP, foreach=True)
-                left = 4 * (1 - steps / self.max_steps)
-                optimiser.param_groups[0]["lr"] = self.lr * min(1.0, left) / 4**falls
-                optimiser.step()
-                steps += 1
-                _follow(average, net, min(0.99, steps / (steps + 10)))
-                if steps == self.max_steps:
-                    break
-            if steps - validated_at < BETWEEN and steps < self.max_steps:
-                continue
-            error, validated_at = validate(), steps
-            if not isfinite(error):
+        history = [validate()]
+        kept, spent, gain = deepcopy(net), 0, 1.0
+        steps = min(self.cycle, self.max_steps)
+        while gain >= self.min_gain and spent + steps <= self.max_steps:
+            self._train(net, knowledge, fit, steps)
+            error, best = validate(), min(history)
+            if not isfinite(error):  # it has diverged
                 break
             history.append(error)
+            if spent:  # the first cycle doubles nothing
+                gain = 1 - error / max(best, 1e-12)
             if error < best:
-                best, kept = error, deepcopy(average)
-            if error < mark * (1 - self.min_gain):
-                mark, marked_at = error, len(history)
-            if len(history) - marked_at >= self.patience:
-                mark, marked_at, falls = best, len(history), falls + 1
-        self.nets_.append(kept)
+                kept = deepcopy(net)
+            spent, steps = spent + steps, 2 * steps
+        self.nets_.append(kept.eval())
         self.history_ += history
-        self.converged_ &= falls > self.decays
+        self.converged_ &= gain < self.min_gain
+
+    def _train(self, net: Network, knowledge: Knowledge, fit: Tensor, steps: int) -> None:
+        """Trains on images ``fit``; the learning rates rise, and fall to 0."""
+        loss_of = _ssim_l1 if self.loss == "ssim_l1" else mse_loss
+        optimiser = Muon(groups_of([net], lr=self.lr, adam_lr=self.adam_lr))
+        rising = WARMUP * steps
+
+        def triangle(step: int) -> float:
+            return min((step + 1) / (rising + 1), (steps - step) / (steps - rising))
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle)
+        net.train()
+        for batch in islice(self._batches(fit), steps):
+            z, x = self.pairs(knowledge, batch)
+            loss = loss_of(net(z), x)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+
+    def _batches(self, fit: Tensor) -> Iterator[Tensor]:
+        """Batches of the images ``fit``, shuffled again and again."""
+        while True:
+            yield from fit[torch.randperm(len(fit)).to(fit.device)].split(self.batch_size)
 
     def pairs(self, knowledge: Knowledge, index: Tensor) -> tuple[Tensor, Tensor]:
         """Releases (n, C', H', W') and images (n, C, H, W) of one step on images ``index``."""
@@ -145,12 +152,6 @@ class Decoder(Attack):
 
 def _ssim_l1(guess: Tensor, x: Tensor) -> Tensor:
     return (1 - ssim(x, guess)).mean() + l1_loss(guess, x)
-
-
-def _follow(average: nn.Module, net: nn.Module, decay: float) -> None:
-    """Moves the running average towards the network's parameters."""
-    with torch.no_grad():
-        torch._foreach_lerp_(list(average.parameters()), list(net.parameters()), 1 - decay)
 
 
 @torch.no_grad()

@@ -72,13 +72,12 @@ class Network(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         z = ((as_map(z) - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(z.device.type, torch.bfloat16, enabled=self.training):
-            low = self.stem(z)
-            low = low + self.context(low.mean((2, 3)))[:, :, None, None]
-            if self.wide:
-                low = low + self.wide(z)
-            correction = self.out(silu(self.trunk(low)))
-        image: Tensor = self.image + self.shuffle(self.linear(z) + correction.float())
+        low = self.stem(z)
+        low = low + self.context(low.mean((2, 3)))[:, :, None, None]
+        if self.wide:
+            low = low + self.wide(z)
+        correction = self.out(silu(self.trunk(low)))
+        image: Tensor = self.image + self.shuffle(self.linear(z) + correction)
         return image
 
 
