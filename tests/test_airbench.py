@@ -110,7 +110,8 @@ def test_two_epochs_show_every_image_both_ways(photos, monkeypatch):
     n = len(sums) // 2
     first = dict(zip(sums[:n].tolist(), flips[:n].tolist(), strict=True))
     second = dict(zip(sums[n:].tolist(), flips[n:].tolist(), strict=True))
-    assert half and first.keys() == second.keys()
+    assert half
+    assert first.keys() == second.keys()
     assert all(first[image] != second[image] for image in first)
     assert 0.3 < sum(first.values()) / len(first) < 0.7
 

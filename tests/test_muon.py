@@ -13,7 +13,8 @@ def test_five_steps_come_near_the_polar_factor():
     u, _, v = torch.linalg.svd(matrices, full_matrices=False)
     found = orthogonalised(matrices)
     values = torch.linalg.svdvals(found)
-    assert float(values.min()) > 0.6 and float(values.max()) < 1.25
+    assert float(values.min()) > 0.6
+    assert float(values.max()) < 1.25
     cosine = (found * (u @ v)).sum((1, 2)) / found.norm(dim=(1, 2)) / (u @ v).norm(dim=(1, 2))
     assert float(cosine.min()) > 0.97
 

@@ -25,7 +25,7 @@ def settings(**changes) -> Training:
     return Training(**{"epochs": 2, "batch_size": 50, "lr": 0.003, "precision": "fp32"} | changes)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "momentum", "nesterov"])
+@pytest.mark.parametrize("optimiser", ["adamw", "momentum", "nesterov", "muon"])
 def test_the_first_epoch_learns_and_validation_changes_nothing(photos, optimiser):
     model = victim(photos, noise=0.1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -50,7 +50,7 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
     if (state := keeper.load()) is not None:
         history, before = resumed(state, victim, optimiser, schedule, average)
         started -= before
-    else:
+    elif not victim.begun:
         for layer in victim.encoder.modules():
             if isinstance(layer, Prepared):
                 layer.prepare(data.x)

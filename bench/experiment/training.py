@@ -7,26 +7,48 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validat
 
 from smashbench.bench.frozen import Frozen
 
+ADAM_LR, MOMENTUM = 0.005, 0.9
+
 
 class Training(Frozen):
     """The ``[training]`` table of a suite.
 
-    The learning rate follows one cycle (Smith and Topin, 2019) or, with ``milestones``, starts at
-    ``lr`` and is multiplied by ``decay`` at each of these epochs; the first ``idle_epochs`` of such
-    a schedule are at rate 0, where batch normalisation alone learns (a slip of the code of Xia et
-    al., CVPR 2025, kept for comparisons). ``momentum`` and ``nesterov`` are SGD with momentum 0.9.
-    Samples come in runs of ``balanced`` of one class, or are drawn from all (0). Augmentation
-    is a random flip, a shift by up to ``shift`` pixels into a ``border``, and a turn by up to
-    ``rotation`` degrees. The last epoch's weights are
-    kept: choosing the epoch with the best validation accuracy would choose the least defended one.
+    Learning rates follow one cycle (Smith and Topin, 2019); or, with ``schedule = "linear"``, rise
+    in the first ``warmup`` share of the steps and fall linearly to 0; or, with ``milestones``,
+    start at ``lr`` and are multiplied by ``decay`` at each of these epochs. The first
+    ``idle_epochs`` of such a schedule are at rate 0, where batch normalisation alone learns (a slip
+    of the code of Xia et al., CVPR 2025, kept for comparisons). The last epoch's weights are kept:
+    choosing the epoch with the best validation accuracy would choose the least defended one.
+
+    Args:
+        epochs: passes over the training images.
+        batch_size: images of a step.
+        optimiser: ``momentum`` and ``nesterov`` are SGD. ``muon`` updates the filters of encoder
+            and head (``smashbench.attacks.muon``) and leaves all else to Adam at ``adam_lr``.
+        lr: highest learning rate.
+        adam_lr: see ``optimiser``.
+        momentum: of SGD and Muon.
+        weight_decay: decoupled with ``adamw`` and ``muon``, in the gradient with SGD.
+        schedule, warmup, milestones, decay, idle_epochs: see above.
+        label_smoothing: share of the target that is spread over all classes.
+        flip: mirrors a ``random`` half of every batch; ``alternating`` a half of the training
+            images that is drawn once, in even epochs, and the other half in odd ones (Jordan, 2024,
+            arXiv:2404.00498); or ``none``.
+        shift: largest shift in pixels, into a ``border`` of the reflected image or of black.
+        rotation: largest turn in degrees.
+        balanced: samples come in runs of so many of one class; 0 draws them from all.
+        average: weights that are averaged along the training, see ``average.Average``.
+        recalibrate: the statistics of batch normalisation, which trail the weights, are computed
+            anew for the last ones, before anything is released.
+        precision: of the networks; penalties are always in float32.
     """
 
     epochs: PositiveInt
     batch_size: Annotated[int, Gt(1)] = 128
     optimiser: Literal["adamw", "momentum", "nesterov", "muon"] = "adamw"
     lr: PositiveFloat = 0.01
-    adam_lr: PositiveFloat = 0.005
-    momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
+    adam_lr: PositiveFloat = ADAM_LR
+    momentum: Annotated[float, Ge(0), Lt(1)] = MOMENTUM
     weight_decay: NonNegativeFloat = 5e-4
     schedule: Literal["one_cycle", "linear"] = "one_cycle"
     warmup: Annotated[float, Ge(0), Lt(1)] = 0.0
@@ -47,6 +69,14 @@ class Training(Frozen):
     def _consistent(self) -> Self:
         if self.idle_epochs and not self.milestones:
             raise ValueError("idle_epochs does nothing without milestones: delete it")
+        if self.milestones and self.schedule != "one_cycle":
+            raise ValueError("milestones are a schedule of their own: delete schedule")
+        if self.warmup and (self.milestones or self.schedule != "linear"):
+            raise ValueError('warmup does nothing without schedule = "linear": delete it')
+        if self.optimiser != "muon" and self.adam_lr != ADAM_LR:
+            raise ValueError('adam_lr does nothing without optimiser = "muon": delete it')
+        if self.optimiser == "adamw" and self.momentum != MOMENTUM:
+            raise ValueError("momentum is not an option of adamw: delete it")
         if self.balanced > self.batch_size // 2:
             raise ValueError(
                 f"balanced = {self.balanced} of {self.batch_size} leaves a batch with one class: "

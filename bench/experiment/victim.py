@@ -33,6 +33,8 @@ class Victim(nn.Module):
         self.feature_shape = split.feature_shape(image_shape)
         self.defense = defense(self.feature_shape, classes)
         self.defense.stand_on(self.defense.noise)
+        self.begun = False
+        """Whether its weights are those of another training."""
 
     def encode(self, x: Tensor) -> Tensor:
         """Clean features (N, C', H', W') of images (N, C, H, W) in evaluation mode."""
@@ -72,6 +74,15 @@ class Victim(nn.Module):
     def weights(self) -> bytes:
         """All parameters and buffers as safetensors."""
         return save({name: t.cpu().contiguous() for name, t in self.state_dict().items()})
+
+    def begin(self, weights: bytes) -> None:
+        """Takes encoder and head from an undefended victim's ``weights``."""
+        state = load(weights)
+        for name, part in (("encoder", self.encoder), ("head", self.head)):
+            part.load_state_dict(
+                {n.removeprefix(f"{name}."): t for n, t in state.items() if n.startswith(name)}
+            )
+        self.begun = True
 
     def restore(self, weights: bytes) -> None:
         """Loads what ``weights`` returned."""

@@ -16,8 +16,8 @@ def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
     defense = trial.victim.defense
     line: dict[str, Any] = {
         "key": trial.key,
-        "victim": trial.parent or trial.key,
-        "defense": defense.label,
+        "victim": trial.parent if trial.attack else trial.key,
+        "defense": "start" if trial.starts else defense.label,
         "strength": defense.strength,
         "seed": trial.victim.seed,
         "attack": trial.attack.label if trial.attack else None,

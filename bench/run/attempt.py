@@ -23,7 +23,7 @@ from smashbench.attacks.base import AttackError, OversizedError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.results import AttackResults, VictimResults
 from smashbench.bench.frozen import explain
-from smashbench.bench.run.survey import DONE, is_done, standing_of, victim_of
+from smashbench.bench.run.survey import DONE, is_done, parent_of, standing_of
 from smashbench.bench.store.files import unwritable
 from smashbench.bench.store.record import FailedRecord
 from smashbench.bench.store.store import Store
@@ -80,8 +80,8 @@ def attempt(
             state = standing_of(trial, store, keep=keep).state
             if state in DONE:
                 return Outcome("done")
-            if trial.parent and not is_done(victim_of(trial), store, keep=keep):
-                raise BenchError(f"{trial.label}: victim {trial.parent} must be trained before")
+            if trial.parent and not is_done(parent_of(trial), store, keep=keep):
+                raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
             with _logged(trial, store, minutes):
                 return _run(trial, store, data, again=state == "unscored")
     except (BenchError, DatasetError) as error:
@@ -106,7 +106,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     except AttackError as error:
         cause = f"AttackError: {error}"
     except ValidationError as error:  # of what a component says about itself
-        lines = explain(error, "", VictimResults if trial.parent is None else AttackResults)
+        lines = explain(error, "", AttackResults if trial.attack else VictimResults)
         cause = f"{traceback.format_exc().rstrip()}\n{'; '.join(lines)}"
     except Exception:
         cause = traceback.format_exc().rstrip()

@@ -13,14 +13,15 @@ from smashbench.bench.suite.source import source_of
 from smashbench.bench.suite.trial import Trial
 
 
-def keeper_of(trial: Trial, store: Store, data_hash: str) -> Keeper:
+def keeper_of(trial: Trial, store: Store, data_hash: str, first: str | None) -> Keeper:
     """Keeps the state of a victim's training in ``checkpoints/KEY.pt`` until its record is written.
 
-    A state of other code or other images, or one that cannot be read, is no state. Reading one
-    runs no code in it (``weights_only``).
+    A state of other code, other images or other first weights (of SHA-256 ``first``), or one that
+    cannot be read, is no state. Reading one runs no code in it (``weights_only``).
     """
     path = store.checkpoint_path(trial.key)
     identity = {"key": trial.key, "source": source_of(trial), "data_hash": data_hash}
+    identity |= {"first": first}
 
     def load() -> State | None:
         try:
@@ -33,7 +34,9 @@ def keeper_of(trial: Trial, store: Store, data_hash: str) -> Keeper:
             print(f"{path} cannot be read ({error}); training starts anew", file=sys.stderr)
             return None
         if not ours:
-            print(f"{path} is of other code or images; training starts anew", file=sys.stderr)
+            print(
+                f"{path} is of other code, images or weights; training starts anew", file=sys.stderr
+            )
             return None
         print(f"{path}: goes on after epoch {len(state['history'])}", file=sys.stderr)
         return state

@@ -16,7 +16,7 @@ from smashbench.bench.experiment.make_victim import make_victim, start
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
 from smashbench.bench.run.checkpoint import forget, keeper_of
 from smashbench.bench.run.measure_again import measure_again
-from smashbench.bench.run.victims import build_victim, restored, trained, write_arrays
+from smashbench.bench.run.victims import begin_with, build_victim, restored, trained, write_arrays
 from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.suite.config import AttackConfig, Component, VictimConfig
@@ -76,7 +76,8 @@ def _train(
     split = load_data(config.dataset, data, device)
     start(config.seed)
     victim = build_victim(config, split)
-    keeper = keeper_of(trial, store, split.hash)
+    first = begin_with(victim, trial.parent, store, split) if trial.parent else None
+    keeper = keeper_of(trial, store, split.hash, first)
     made = make_victim(victim, split, config.training, config.seed, keeper)
     weights = store.write_weights(trial.key, victim.weights())
     arrays = {"scores": {"correct": made.correct}, "samples": made.samples}
@@ -88,7 +89,9 @@ def _train(
         data_hash=split.hash,
         machine=_machine(device),
         arrays=write_arrays(store, trial.key, arrays),
+        parent=trial.parent,
         checkpoint_sha256=weights,
+        start_sha256=first,
         seconds=VictimSeconds(train=round(made.seconds, 3), total=_since(started)),
         **dict(made.results),
     )

@@ -42,10 +42,11 @@ class Scheduler:
         self._running: dict[str, float] = {}
         self._elsewhere: list[Trial] = []
         """Trials that another run is at."""
-        self._attacks: defaultdict[str, list[Trial]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
+        """Trials by the key of the victim that they need."""
         for trial in trials:
             if trial.parent in self._left:
-                self._attacks[trial.parent].append(trial)
+                self._waiting[trial.parent].append(trial)
             else:
                 self._queue(trial)
 
@@ -66,7 +67,7 @@ class Scheduler:
             self._look_elsewhere(progress)
 
     def _queue(self, trial: Trial) -> None:
-        after = self._attacks.get(trial.key, [])
+        after = self._waiting.get(trial.key, [])
         rank = min(map(self.estimates.rank, [trial, *after]))
         order = self._order[trial.key]
         heappush(self._ready, (rank, self._order.get(str(trial.parent), order), order, trial))
@@ -100,18 +101,20 @@ class Scheduler:
 
     def _finish(self, trial: Trial, progress: Progress) -> None:
         self._drop(trial, progress)
-        for attack in self._attacks.pop(trial.key, []):
+        for attack in self._waiting.pop(trial.key, []):
             self._queue(attack)
 
     def _fail(self, trial: Trial, cause: str, progress: Progress) -> None:
         short = cause.splitlines()[-1]
         progress.say(f"failed: {trial.label}: {short}")
-        lost = self._attacks.pop(trial.key, [])
-        for attack in lost:
-            self.store.write(failure(attack, f"its victim {trial.key} failed: {short}"))
-        for each in [trial, *lost]:
+        lost = [trial]
+        for each in lost:  # grows by what needs it
+            lost += self._waiting.pop(each.key, [])
+        for each in lost[1:]:
+            self.store.write(failure(each, f"its victim {trial.key} failed: {short}"))
+        for each in lost:
             self._drop(each, progress)
-        self.failed += 1 + len(lost)
+        self.failed += len(lost)
 
     def _drop(self, trial: Trial, progress: Progress) -> None:
         del self._left[trial.key]

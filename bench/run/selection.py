@@ -27,15 +27,15 @@ def choose(
     """
     wanted = only or {}
     chosen: dict[str, Trial] = {}
-    victims = {victim.key: victim for victim in suite.victims}
+    victims = {victim.key: victim for victim in (*suite.starts, *suite.victims)}
     for trial in suite.trials:
         state = standings[trial.key].state
         asked = state in ("failed", "left_out") if failed else state not in FINISHED
         if not asked or not _matches(trial, wanted):
             continue
         parts = [trial]
-        if trial.parent and standings[trial.parent].state not in FINISHED:
-            parts = [victims[trial.parent], trial]
+        while (first := parts[0].parent) and standings[first].state not in FINISHED:
+            parts.insert(0, victims[first])
         for part in parts:  # the victim first: with a limit of one, it alone
             if limit is None or len(chosen) < limit:
                 chosen.setdefault(part.key, part)
@@ -68,7 +68,8 @@ def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
 
 def _fields(trial: Trial) -> dict[str, str]:
     defense = trial.victim.defense
-    fields = {"defense": defense.label, "seed": str(trial.victim.seed)}
+    label = "start" if trial.starts else defense.label
+    fields = {"defense": label, "seed": str(trial.victim.seed)}
     if defense.strength is not None:
         fields["strength"] = f"{defense.strength:.12g}"
     return fields | ({"attack": trial.attack.label} if trial.attack else {})

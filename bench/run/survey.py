@@ -1,5 +1,6 @@
 """What of a suite is done."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -42,7 +43,9 @@ class Standing(NamedTuple):
     cause: str = ""
     damage: DamagedError | None = None
     weights: str | None = None
-    """SHA-256 of the weights that it made or attacked, if it is a success that counts."""
+    """SHA-256 of the weights that it made, if it is a success that counts."""
+    basis: str | None = None
+    """SHA-256 of the weights that it attacked, or began with."""
 
 
 def survey(
@@ -57,11 +60,11 @@ def survey(
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
     standings = {trial.key: _examine(trial, store, keep, deep) for trial in suite.trials}
-    for trial in suite.attacks:
-        victim = standings.get(str(trial.parent))
-        standings[trial.key] = _on_victim(standings[trial.key], victim)
-    needed = {trial.parent for trial in suite.attacks if standings[trial.key].state not in FINISHED}
-    for trial in suite.victims if deep else ():
+    for trial in suite.trials:  # each comes behind the one that it needs
+        if trial.parent:
+            standings[trial.key] = _on_victim(standings[trial.key], standings.get(trial.parent))
+    needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in FINISHED}
+    for trial in (*suite.starts, *suite.victims) if deep else ():
         standing = standings[trial.key]
         if standing.weights and standing.state in FINISHED and trial.key in needed:
             try:
@@ -76,7 +79,7 @@ def standing_of(trial: Trial, store: Store, *, keep: bool = False) -> Standing:
     standing = _examine(trial, store, keep, deep=True)
     if trial.parent is None:
         return standing
-    return _on_victim(standing, _examine(victim_of(trial), store, keep, deep=False))
+    return _on_victim(standing, _examine(parent_of(trial), store, keep, deep=False))
 
 
 def is_done(trial: Trial, store: Store, *, keep: bool = False) -> bool:
@@ -84,16 +87,20 @@ def is_done(trial: Trial, store: Store, *, keep: bool = False) -> bool:
     return standing_of(trial, store, keep=keep).state in DONE
 
 
-def victim_of(attack: Trial) -> Trial:
-    """The trial that trains what an attack is about."""
-    return victim_trial(attack.victim)
+def parent_of(trial: Trial) -> Trial:
+    """The trial that trains the victim which an attack attacks, or a victim begins with."""
+    if trial.attack:
+        return victim_trial(trial.victim)
+    assert trial.victim.undefended
+    return replace(victim_trial(trial.victim.undefended), starts=True)
 
 
-def _on_victim(attack: Standing, victim: Standing | None) -> Standing:
-    """The standing of an attack, given that of its victim: on other weights it is outdated."""
-    if attack.weights is None or attack.state == "unverified":
-        return attack
-    return attack if victim and attack.weights == victim.weights else Standing("outdated")
+def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
+    """The standing of what was made with a victim, given that victim's: if its weights are others
+    by now, what was made is outdated."""
+    if standing.basis is None or standing.state == "unverified":
+        return standing
+    return standing if victim and standing.basis == victim.weights else Standing("outdated")
 
 
 def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
@@ -109,7 +116,9 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     if record.status == "failed":
         return Standing("left_out" if record.left_out else "failed", cause=record.cause)
     source, harm = source_of(trial), _damage(record, store) if deep else None
-    found = partial(Standing, seconds=record.seconds.total, weights=record.victim_sha256)
+    found = partial(
+        Standing, seconds=record.seconds.total, weights=record.made_sha256, basis=record.basis
+    )
     if source is None:
         return Standing("damaged", damage=harm) if harm else found("unverified")
     scored = scoring_of(trial).items() <= record.scoring.items()

@@ -49,6 +49,17 @@ def restored(store: Store, key: str, checkpoint: str, split: Split) -> Victim:
     return victim
 
 
+def begin_with(victim: Victim, key: str, store: Store, split: Split) -> str:
+    """Gives ``victim`` the weights of the undefended one with this key; returns their SHA-256.
+
+    Raises:
+        BenchError: that one was not trained on these images.
+    """
+    first = trained(store, key, split).checkpoint_sha256
+    victim.begin(store.weights(key, first))
+    return first
+
+
 def write_arrays(store: Store, key: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Writes files of arrays or tensors beside a record; returns their SHA-256."""
     contents = {

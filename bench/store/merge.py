@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
             label = own_name(defense.label, sort, meaning, folder)
             renamed = defense.model_copy(update={"label": label})
             config = trial.victim.model_copy(update={"defense": renamed})
-            trials.setdefault(trial.key, Trial(trial.key, config))
+            trials.setdefault(trial.key, Trial(trial.key, config, trial.parent))
         for trial in suite.attacks:
             assert trial.attack
             label = own_name(trial.attack.label, ("attack",), trial.attack, folder)
@@ -87,8 +87,8 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
             )
             trials.setdefault(trial.key, Trial(trial.key, attacking, trial.parent))
     name = " + ".join(dict.fromkeys(suite.name for suite in suites))
-    victims = tuple(trial for trial in trials.values() if trial.parent is None)
-    attacks = tuple(trial for trial in trials.values() if trial.parent)
+    victims = tuple(trial for trial in trials.values() if trial.attack is None)
+    attacks = tuple(trial for trial in trials.values() if trial.attack)
     plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
     kept = frozenset[str]().union(*(suite.kept for suite in suites))
     suite = Suite(name, suites[0].description, victims, attacks, "", plugins, kept)

@@ -47,7 +47,7 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
         if record.status == "ok":
             store.arrays(record, "scores")
             names.append(store.arrays_name(trial.key, "scores"))
-            if reconstructions and trial.parent and store.can_rescore(record, deep=True):
+            if reconstructions and trial.attack and store.can_rescore(record, deep=True):
                 names.append(store.arrays_name(trial.key, RECONSTRUCTIONS))
         for name in names:
             files[name] = store.content(name)

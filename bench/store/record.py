@@ -53,15 +53,22 @@ class VictimRecord(_Done, VictimResults):
     """A victim that was trained."""
 
     config: VictimConfig
-    parent: None = None
+    parent: Hash | None = None
     checkpoint_sha256: Sha256
     """Of its weights."""
+    start_sha256: Sha256 | None = None
+    """Of the weights that it began with."""
     seconds: VictimSeconds
 
     @property
-    def victim_sha256(self) -> str:
-        """Of the weights that it is about."""
+    def made_sha256(self) -> str | None:
+        """Of the weights that were made."""
         return self.checkpoint_sha256
+
+    @property
+    def basis(self) -> str | None:
+        """Of the weights that were there before."""
+        return self.start_sha256
 
 
 class AttackRecord(_Done, AttackResults):
@@ -72,6 +79,16 @@ class AttackRecord(_Done, AttackResults):
     victim_sha256: Sha256
     """Of the weights of the victim that was attacked."""
     seconds: AttackSeconds
+
+    @property
+    def made_sha256(self) -> str | None:
+        """Of the weights that were made: none."""
+        return None
+
+    @property
+    def basis(self) -> str | None:
+        """Of the weights that were there before."""
+        return self.victim_sha256
 
 
 class FailedRecord(_Identity):
@@ -103,7 +120,9 @@ def parse(text: bytes) -> Record:
     head = from_json(text)
     if not isinstance(head, dict):
         raise ValueError("is no record")
-    kind: type[Record] = AttackRecord if head.get("parent") else VictimRecord
+    config = head.get("config")
+    attacks = isinstance(config, dict) and "attack" in config
+    kind: type[Record] = AttackRecord if attacks else VictimRecord
     if head.get("status") == "failed":
         kind = FailedRecord
     try:
@@ -114,7 +133,7 @@ def parse(text: bytes) -> Record:
     if record.key != key:
         raise ValueError("key is not the hash of config")
     if record.parent != victim:
-        raise ValueError("parent is not the hash of config.victim")
+        raise ValueError("parent is not the hash of the victim that config names")
     return record
 
 

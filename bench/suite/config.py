@@ -10,7 +10,7 @@ from pydantic import StringConstraints, field_validator
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, Name
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
@@ -78,6 +78,10 @@ class AttackChoice(Component):
     label: Label
 
 
+NOTHING = DefenseConfig(label="none", name="none", options={}, strength=None)
+"""No defense."""
+
+
 class VictimConfig(Frozen):
     """All that decides a victim."""
 
@@ -87,6 +91,16 @@ class VictimConfig(Frozen):
     training: Training
     defense: DefenseConfig | StackConfig
     seed: Seed
+    start: Training | None = None
+    """How the undefended victim is trained whose weights it begins with; None begins anew."""
+
+    @property
+    def undefended(self) -> "VictimConfig | None":
+        """The victim whose weights it begins with."""
+        if self.start is None:
+            return None
+        changes = {"defense": NOTHING, "training": self.start, "start": None}
+        return self.model_copy(update=changes)
 
 
 class AttackConfig(Frozen):
@@ -103,9 +117,11 @@ def key_of(config: VictimConfig | AttackConfig) -> str:
 
 
 def keys_of(config: VictimConfig | AttackConfig) -> tuple[str, str | None]:
-    """The key of a configuration, and of an attack that of its victim, hashed once."""
+    """The key of a configuration, and that of the victim that it is about: the one an attack
+    attacks, or the one a victim begins with."""
     if isinstance(config, VictimConfig):
-        return _hashed(canonical(config)), None
+        first = config.undefended
+        return _hashed(canonical(config)), key_of(first) if first else None
     victim = canonical(config.victim)
     text = f'{{"attack":{canonical(config.attack)},"seed":{config.seed},"victim":{victim}}}'
     return _hashed(text), _hashed(victim)

@@ -43,6 +43,7 @@ class _File(Frozen):
     attack_seeds: Annotated[int, Ge(1), Le(1000)] = 1
     dataset: dict[str, Any]
     training: Training
+    start: Training | None = None
     defenses: dict[str, dict[str, Any]] = Field(min_length=1)
     attacks: dict[str, dict[str, Any]] = Field(min_length=1)
 
@@ -118,8 +119,11 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
     content = dict(content)
     if isinstance(content.get("seeds"), list):
         content["seeds"] = tuple(content["seeds"])
-    if isinstance(content.get("training"), dict):
-        content["training"] = tuples(content["training"])
+    for table in ("training", "start"):
+        if isinstance(content.get(table), dict):
+            content[table] = tuples(content[table])
+    if isinstance(content.get("training"), dict) and isinstance(content.get("start"), dict):
+        content["start"] = content["training"] | content["start"]
     if isinstance(name := content.get("model"), str):
         raise _refusal(path, [f"model = {name!r}: write a table, [model] with use = {name!r}"])
     try:
@@ -153,6 +157,7 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
                 training=file.training,
                 defense=defense,
                 seed=seed,
+                start=file.start,
             )
         )
         for defense in defenses

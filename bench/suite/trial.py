@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from smashbench.bench.suite.config import AttackChoice, AttackConfig, VictimConfig, key_of
+from smashbench.bench.suite.config import AttackChoice, AttackConfig, VictimConfig, key_of, keys_of
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Trial:
     key: str
     config: VictimConfig | AttackConfig
     parent: str | None = None
-    """Of an attack, the key of its victim."""
+    """The key of the victim that must be there before: of an attack the one that it attacks, of a
+    victim the undefended one that it begins with, if there is one."""
 
     @property
     def victim(self) -> VictimConfig:
@@ -26,12 +27,17 @@ class Trial:
         """The attack that it runs; None where it trains a victim."""
         return None if isinstance(self.config, VictimConfig) else self.config.attack
 
+    starts: bool = False
+    """Whether it trains what other victims begin with, and is no row of a table."""
+
     @property
     def label(self) -> str:
         """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
         defense = self.victim.defense
         strength = "" if defense.strength is None else f" {defense.strength:g}"
         name = f"{defense.label}{strength}, seed {self.victim.seed}"
+        if self.starts:
+            return f"start, seed {self.victim.seed}"
         if self.attack is None:
             return name
         again = f", attack seed {self.config.seed}" if self.config.seed else ""
@@ -75,8 +81,18 @@ class Suite:
     """Keys of the trials whose records were made by code that has changed since, and were kept."""
 
     @cached_property
+    def starts(self) -> tuple[Trial, ...]:
+        """What trains the victims that others begin with."""
+        firsts = dict.fromkeys(trial.parent for trial in self.victims if trial.parent)
+        by_key = {trial.parent: trial.victim.undefended for trial in self.victims}
+        return tuple(
+            Trial(key, first, starts=True) for key in firsts if (first := by_key[key]) is not None
+        )
+
+    @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        return self.victims + self.attacks
+        """All of them, each behind what it needs."""
+        return self.starts + self.victims + self.attacks
 
     @cached_property
     def attack_labels(self) -> list[str]:
@@ -86,7 +102,8 @@ class Suite:
 
 def victim_trial(config: VictimConfig) -> Trial:
     """The trial that trains a victim."""
-    return Trial(key_of(config), config)
+    key, first = keys_of(config)
+    return Trial(key, config, first)
 
 
 def attack_trials(
