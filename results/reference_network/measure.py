@@ -1,0 +1,105 @@
+"""What makes `airbench` fast: `python results/reference_network/measure.py KIND NAME [SEED]`.
+
+KIND `ablation` trains a variant for three epochs on the first 45,000 training images of CIFAR-10
+and scores the last 5,000, which decide what the recipe is; `final` trains a recipe in full on all
+50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. One thread; the
+images are looked for where SMASHBENCH_DATA says.
+"""
+
+import csv
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smashbench.bench.experiment.make_victim import start
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.progress import Keeper
+from smashbench.bench.experiment.train import train
+from smashbench.bench.experiment.training import Training
+from smashbench.bench.experiment.victim import Victim
+from smashbench.datasets import DATASETS, Part
+from smashbench.defenses import Defense
+
+MIDDLE = {"use": "airbench", "size": "middle"}
+RECIPE: dict[str, Any] = {
+    "epochs": 3,
+    "batch_size": 500,
+    "optimiser": "muon",
+    "lr": 0.24,
+    "momentum": 0.7,
+    "weight_decay": 0.0,
+    "schedule": "linear",
+    "label_smoothing": 0.2,
+    "flip": "alternating",
+    "shift": 4,
+    "precision": "fp32",
+    "recalibrate": True,
+}
+NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "recipe": (MIDDLE, {}),
+    "Muon at half the rate": (MIDDLE, {"lr": 0.12}),
+    "SGD, rate .1": (MIDDLE, NESTEROV | {"lr": 0.1}),
+    "SGD, rate .4": (MIDDLE, NESTEROV | {"lr": 0.4}),
+    "no whitening": (MIDDLE | {"whitening": False}, {}),
+    "filters as torch draws them": (MIDDLE | {"initial": "torch"}, {}),
+    "random flips": (MIDDLE, {"flip": "random"}),
+    "no shift": (MIDDLE, {"shift": 0}),
+    "shift by 2": (MIDDLE, {"shift": 2}),
+    "lookahead": (MIDDLE, {"average": "lookahead"}),
+    "EMA": (MIDDLE, {"average": "ema"}),
+    "no label smoothing": (MIDDLE, {"label_smoothing": 0.0}),
+    "width 1.5": (MIDDLE | {"width": 1.5}, {}),
+    "statistics as they ran": (MIDDLE, {"recalibrate": False}),
+    "Adam's rate .002": (MIDDLE, {"adam_lr": 0.002}),
+    "batch 250": (MIDDLE, {"batch_size": 250, "lr": 0.17}),
+}
+FINAL = {
+    "middle": (MIDDLE, {"epochs": 12}),
+    "reference": ({"use": "airbench"}, {"epochs": 14}),
+    "vgg11": ({"use": "vgg11"}, {"epochs": 15, "adam_lr": 0.002, "lr": 0.05, "momentum": 0.95}),
+}
+
+
+def main(kind: str, name: str, seed: int = 0) -> None:
+    torch.set_num_threads(1)
+    model, changes = (VARIANTS if kind == "ablation" else FINAL)[name]
+    split = DATASETS["cifar10"](split="xia2025").load(Path(os.environ["SMASHBENCH_DATA"]))
+    x, y = split.train.x, split.train.y
+    if kind == "ablation":
+        split = replace(split, train=Part(x[:45_000], y[:45_000]), val=Part(x[45_000:], y[45_000:]))
+    else:
+        parts = (split.aux, split.test)  # all test images; nothing is chosen by what they say
+        everything = Part(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]))
+        split = replace(split, val=everything)
+    options = {option: value for option, value in model.items() if option != "use"}
+    training = Training.model_validate(RECIPE | changes)
+    start(seed)
+    victim = Victim(MODELS[model["use"]](**options), Defense, split.shape, split.classes)
+    begun = time.process_time()
+
+    def tell(state: dict[str, Any]) -> None:
+        accuracy = state["history"][-1]["val_accuracy"]
+        seconds = time.process_time() - begun
+        print(f"{name}, epoch {len(state['history'])}: {accuracy:.4f}, {seconds:.0f} CPU-s")
+        sys.stdout.flush()
+
+    history = train(victim, split, training, Keeper(lambda: None, tell)).history
+    seconds, last = time.process_time() - begun, history[-1]
+    line = [name, seed, training.epochs, f"{last['val_accuracy']:.4f}", f"{last['loss']:.4f}"]
+    path = Path(__file__).with_name(f"{kind}.csv")
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if new:
+            writer.writerow(["variant", "seed", "epochs", "accuracy", "training loss", "CPU-s"])
+        writer.writerow([*line, f"{seconds:.0f}"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
