@@ -32,9 +32,10 @@ SIZES = {
 class Airbench(Model):
     """A network of the speed runs on CIFAR-10, with a bottleneck: 8x8x8 features at 32x32.
 
-    After Jordan (2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv:2404.00498). Blocks are a 3x3 convolution, max pooling where there is one, batch normalisation and GELU; the
-    scale of the normalisation is frozen at 1. Deviations: the bottleneck (normalised, so that the
-    sigmoid is fed numbers of unit spread), and residual blocks behind it.
+    After Jordan (2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv:2404.00498). Blocks
+    are a 3x3 convolution, max pooling where there is one, batch normalisation and GELU; the scale
+    of the normalisation is frozen at 1. Deviations: the bottleneck (normalised, so that the sigmoid
+    is fed numbers of unit spread), and residual blocks behind it.
 
     Args:
         size: ``reference``, or ``middle`` for boards with many rows.
