@@ -211,8 +211,8 @@ def main() -> None:
         "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
         *steps(device),
         "\n## Whole trainings\n\n`small` as in `quick` (2,000 photographs, 12 epochs, "
-        f"{perf_trainings.precision()}), refits included: CPU-seconds, medians of alternating "
-        "rounds.\n",
+        f"{perf_trainings.precision()}), refits included: CPU-seconds of trainings that "
+        "take turns by the epoch.\n",
         *perf_trainings.trainings(),
         "\n## The penalty alone, against literal loops over classes\n\nForward and backward, "
         "float32, batch 128, D = 2048, K = 5, S = 8. The loops are `tests/reference.py`.\n",
