@@ -21,7 +21,7 @@ class ClassVariance(Gated):
     """
 
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
-        deviations = z - groups.mean(z)[groups.index]
+        deviations = z - groups.mean(z).index_select(0, groups.index)
         several = groups.count > 1
         losses, diagnostics = self.gated(self.reduce(groups.mean(deviations.square())), several)
         return losses.where(several, 0), diagnostics

@@ -8,8 +8,16 @@ from torch import Tensor
 
 from smashbench.defenses.base import Diagnostics
 from smashbench.defenses.cem import Refitted
-from smashbench.defenses.gmm_cem import OCCUPANCY, PRIOR, mixtures, responsibilities, watched
+from smashbench.defenses.gmm_cem import (
+    OCCUPANCY,
+    PRIOR,
+    alive,
+    mixtures,
+    responsibilities,
+    watched,
+)
 from smashbench.defenses.groups import Groups
+from smashbench.defenses.rounds import Mixtures, Rows, em_step_full
 
 JITTER = 1e-13
 """Added to the diagonal in units of the trace: a covariance of fewer samples than dimensions is
@@ -90,14 +98,22 @@ class FullGmmCem(Refitted):
         return responsibilities(self.weights[y], self.log_dets[y], distance)
 
     def fit(self, z: Tensor, y: Tensor) -> None:
+        known = alive(self.weights) & (y.bincount(minlength=self.classes) >= self.components)
+        last = self._log_p(Rows.of((z - self.centre) @ self.basis, y, self.classes))
         self.centre.copy_(z.mean(0) if len(z) else self.centre)
         q = min(self.rank, len(z))
         self.basis.zero_()
         if q:
             self.basis[:, :q] = torch.pca_lowrank(z, q=q, niter=4)[2]
-        self.weights.zero_()
+        self.weights[~known] = 0
         z = (z - self.centre) @ self.basis
-        for label, mixture in mixtures(z, y, self.components, "full", {}):  # the subspace moves
+        if known.any():
+            rows = Rows.of(z, y, self.classes)
+            for done in range(self.rounds):
+                now = em_step_full(rows, self._log_p(rows) if done else last)
+                self._take(known, now)
+        new = ~known[y]
+        for label, mixture in mixtures(z[new], y[new], self.components, "full"):
             k = len(mixture.weights_)
             self.weights[label, :k] = torch.as_tensor(mixture.weights_)
             self.means[label, :k] = torch.as_tensor(mixture.means_)
@@ -105,3 +121,17 @@ class FullGmmCem(Refitted):
             self.roots[label, :k] = roots
             self.covariances[label, :k] = torch.as_tensor(mixture.covariances_)
             self.log_dets[label, :k] = 2 * roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def _log_p(self, rows: Rows) -> Tensor:
+        """The logarithm of p(z, k | class) (C, M, K) of features in the subspace, up to a
+        constant."""
+        centred = rows.features[:, None] - self.means[:, :, None]  # (C, K, M, rank)
+        distance = (centred @ self.roots).square().sum(3).mT
+        return (self.weights.log() + 0.5 * self.log_dets)[:, None] - 0.5 * distance
+
+    def _take(self, known: Tensor, now: Mixtures) -> None:
+        inverse = torch.linalg.inv(torch.linalg.cholesky(now.covariances[known]))
+        self.weights[known], self.means[known] = now.weights[known], now.means[known]
+        self.covariances[known] = now.covariances[known]
+        self.roots[known] = inverse.mT
+        self.log_dets[known] = 2 * inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)

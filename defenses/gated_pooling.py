@@ -69,7 +69,7 @@ class GatedPooling(OwnParameters, Gated):
         values = x if self.features == "normalized" else z
         weights = groups.member * a
         mean = weights @ values
-        variance = weights @ (values - mean[groups.index]).square()
+        variance = weights @ (values - mean.index_select(0, groups.index)).square()
         several = groups.count > 1
         losses, diagnostics = self.gated(self.reduce(variance), several)
         with torch.no_grad():

@@ -135,6 +135,8 @@ class Gated(Thresholded):
             diagnostics = {"active_gates": active.where(used, 0).sum() / used.sum().clamp_min(1)}
             levels = (v / self.tau).where(used[..., None], torch.nan).flatten()
             levels = levels[:: 1 + levels.numel() // WATCHED]
-            for q in QUANTILES:
-                diagnostics[f"variance_q{100 * q:.0f}"] = levels.nanquantile(q).nan_to_num(0)
+            at = torch.stack([levels.new_full((), q) for q in QUANTILES])  # made on the device
+            quantiles = levels.nanquantile(at).nan_to_num(0)
+            for q, level in zip(QUANTILES, quantiles, strict=True):
+                diagnostics[f"variance_q{100 * q:.0f}"] = level
         return self.gate(v).mean(-1), diagnostics

@@ -3,7 +3,6 @@
 import warnings
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 from annotated_types import Ge
 from torch import Tensor
@@ -12,6 +11,7 @@ from smashbench.defenses.base import Diagnostic, Diagnostics
 from smashbench.defenses.cem import Refitted
 from smashbench.defenses.gates import Gated
 from smashbench.defenses.groups import Groups, by_class
+from smashbench.defenses.rounds import Mixtures, Rows, em_diagonal
 
 PRIOR = 1e-4
 """What the last fit's variance of a component counts for beside the batch, in samples per sample of
@@ -61,30 +61,57 @@ class GmmCem(Refitted, Gated):
         self.register_buffer("log_dets", torch.zeros(classes, components))
 
     def class_losses(self, z: Tensor, y: Tensor, groups: Groups) -> tuple[Tensor, Diagnostics]:
-        squares = (z[:, None] - self.means[y]).square()  # (B, K, D)
         with torch.no_grad():
-            r = self.responsibilities(squares, y)
             label = groups.labels(y)
+            means = self.means.index_select(0, label)  # (G, K, D)
+            origin = means.mean(1)  # the squares of large features would cancel
+            means -= origin[:, None]
+        centred = z - origin.index_select(0, groups.index)
+        squares = centred.square()
+        with torch.no_grad():
+            r = self.responsibilities(centred, squares, y, groups)
             mass = groups.sum(r)
             prior = PRIOR * groups.count.clamp_min(1)[:, None]
-            total = (mass + prior)[..., None]
-            last = prior[..., None] / self.precisions[label] / total
-        reduced = r[..., None] / total[groups.index] * self.reduce(squares)
-        v = reduced.new_zeros(*mass.shape, reduced.shape[2]).index_add(0, groups.index, reduced)
+            total = mass + prior
+            shares = groups.member[:, None] * r.T / total[..., None]  # (G, K, B)
+            matrix = shares.flatten(0, 1)
+            last = (prior / total)[..., None] / self.precisions.index_select(0, label)
+            constant = last + (mass / total)[..., None] * means.square()
+        around = (matrix @ squares).view_as(means) - 2 * means * (matrix @ centred).view_as(means)
+        v = (around + constant).clamp_min(0)  # sum_i r_ik (z_i - mu_k)^2, and the prior
         weights = self.weights[label]
         present = (groups.count > 0)[:, None] & (weights > 0)
-        losses, diagnostics = self.gated(v + self.reduce(last), present)
+        losses, diagnostics = self.gated(self.reduce(v), present)
         return (weights * losses).sum(1), diagnostics | watched(r, mass, groups)
 
-    def responsibilities(self, squares: Tensor, y: Tensor) -> Tensor:
-        """p(k | z, class) (B, K) of samples with these squares of z - mu (B, K, D)."""
-        distance = (squares * self.precisions[y]).sum(2)
+    def responsibilities(
+        self, centred: Tensor, squares: Tensor, y: Tensor, groups: Groups
+    ) -> Tensor:
+        """p(k | z, class) (B, K) of samples (B, D) from which the mean of the means of their class
+        has been subtracted, and their squares."""
+        label = groups.labels(y)
+        means, precisions = (
+            self.means.index_select(0, label),
+            self.precisions.index_select(0, label),
+        )
+        means -= means.mean(1, keepdim=True)
+        scaled = means * precisions
+        distance = groups.products(squares, precisions) - 2 * groups.products(centred, scaled)
+        distance += (means * scaled).sum(2)[groups.index]
         return responsibilities(self.weights[y], self.log_dets[y], distance)
 
     def fit(self, z: Tensor, y: Tensor) -> None:
-        starts = self._starts()
-        self.weights.zero_()
-        for label, mixture in mixtures(z, y, self.components, "diag", starts):
+        known = alive(self.weights) & (y.bincount(minlength=self.classes) >= self.components)
+        self.weights[~known] = 0
+        if known.any():
+            last = Mixtures(self.weights, self.means, 1 / self.precisions)
+            now = em_diagonal(Rows.of(z, y, self.classes), last, self.rounds)
+            self.weights[known] = now.weights[known]
+            self.means[known] = now.means[known]
+            self.precisions[known] = 1 / now.covariances[known]
+            self.log_dets[known] = -now.covariances.log().sum(2)[known]
+        new = ~known[y]
+        for label, mixture in mixtures(z[new], y[new], self.components, "diag"):
             k = len(mixture.weights_)
             self.weights[label, :k] = torch.as_tensor(mixture.weights_)
             self.means[label, :k] = torch.as_tensor(mixture.means_)
@@ -92,18 +119,10 @@ class GmmCem(Refitted, Gated):
             self.log_dets[label, :k] = 2 * roots.log().sum(-1)
             self.precisions[label, :k] = roots.square()
 
-    def _starts(self) -> dict[int, dict[str, np.ndarray]]:
-        """The last mixtures, for EM to start from, of the classes where every component is
-        alive."""
-        alive = (self.weights > 1e-4).all(1).nonzero().flatten().tolist()
-        return {
-            label: {
-                "weights_init": (self.weights[label] / self.weights[label].sum()).cpu().numpy(),
-                "means_init": self.means[label].cpu().numpy().copy(),
-                "precisions_init": self.precisions[label].cpu().numpy(),
-            }
-            for label in alive
-        }
+
+def alive(weights: Tensor) -> Tensor:
+    """The classes (C,) of which no component is about to vanish, given the weights (C, K)."""
+    return (weights > 1e-4).all(1)
 
 
 def responsibilities(weights: Tensor, log_dets: Tensor, distance: Tensor) -> Tensor:
@@ -124,9 +143,7 @@ def watched(r: Tensor, mass: Tensor, groups: Groups) -> Diagnostics:
         }
 
 
-def mixtures(
-    z: Tensor, y: Tensor, components: int, covariance: str, starts: dict[int, dict[str, Any]]
-) -> Any:
+def mixtures(z: Tensor, y: Tensor, components: int, covariance: str) -> Any:
     """The labels that occur, and scikit-learn's mixture of at most ``components`` fitted to the
     features (N, D) of each."""
     from sklearn.exceptions import ConvergenceWarning
@@ -137,8 +154,7 @@ def mixtures(
         if len(members) == 1:  # EM asks for two samples; one is its own component
             members = members.repeat(2, 0)
         seed = int(torch.randint(2**31, ()))
-        start = starts.get(label, {}) if k == components else {}
-        mixture = GaussianMixture(k, covariance_type=covariance, random_state=seed, **start)
+        mixture = GaussianMixture(k, covariance_type=covariance, random_state=seed)
         with warnings.catch_warnings():  # equal samples, or EM at its last iteration
             warnings.simplefilter("ignore", ConvergenceWarning)
             yield label, mixture.fit(members)

@@ -43,6 +43,12 @@ class Groups:
         """Group sums (G, D) of ``values`` (B, D)."""
         return self.member @ values
 
+    def products(self, values: Tensor, vectors: Tensor) -> Tensor:
+        """Inner products (B, K) of ``values`` (B, D) with the vectors of their own group, of
+        (G, K, D). One product with those of all groups is cheaper than a copy for every sample."""
+        every = (values @ vectors.flatten(0, 1).T).view(len(values), *vectors.shape[:2])
+        return every[torch.arange(len(values), device=values.device), self.index]
+
     def labels(self, y: Tensor) -> Tensor:
         """The label (G,) of every group, given those of the samples (B,); 0 for an empty group."""
         return torch.zeros_like(self.count, dtype=y.dtype).scatter(0, self.index, y)

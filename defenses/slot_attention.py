@@ -126,7 +126,7 @@ class SlotAttention(OwnParameters, Thresholded):
         """R_c (G,) from samples x (B, D) and their assignments r (B, S)."""
         weights, mass, matrix = shares(r, groups)
         origin = groups.mean(x).detach()
-        centred = x - origin[groups.index]
+        centred = x - origin.index_select(0, groups.index)
         mean = matrix @ centred
         v = (matrix @ centred.square() - mean.square()).clamp_min(0) + 1e-8
         mean = mean + origin.repeat_interleave(self.slots, 0)

@@ -3,7 +3,7 @@ each sample."""
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm
+from torch.nn.functional import layer_norm, linear
 
 from smashbench.defenses.groups import Groups
 
@@ -47,7 +47,8 @@ class SlotContext(nn.Module):
         context = self._cross_attend(keys, slots, groups)
         if self.normalized:
             context = layer_norm(context, context.shape[1:])
-        similarity = torch.einsum("bd,bsd->bs", context, slots[groups.index])
+        own = slots.index_select(0, groups.index)
+        similarity = (own @ context[..., None]).squeeze(2)
         similarity = similarity * context.shape[1] ** -0.5
         return context, (self.power * self.beta * similarity).softmax(1)
 
@@ -59,7 +60,8 @@ class SlotContext(nn.Module):
             slots = slots + self.slot_log_std.exp() * torch.randn_like(slots)
         for _ in range(self.rounds):
             query = self.slot_query(self.slot_norm(slots)) * width**-0.25
-            logits = torch.einsum("bd,bsd->bs", keys * width**-0.25, query[groups.index])
+            own = query.index_select(0, groups.index)
+            logits = (own @ (keys * width**-0.25)[..., None]).squeeze(2)
             _, mass, shares_of = shares(logits.softmax(1), groups)
             update = (shares_of @ values).view(g, self.slots, width)
             new = self.gru(update.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
@@ -67,9 +69,16 @@ class SlotContext(nn.Module):
         return slots
 
     def _cross_attend(self, query: Tensor, slots: Tensor, groups: Groups) -> Tensor:
-        """Context (B, width): every sample attends to the slots of its class."""
-        own = slots[groups.index]
-        attended = self.cross(query[:, None], own, own, need_weights=False)[0].squeeze(1)
+        """Context (B, width): every sample attends to the slots of its class. The weights are those
+        of ``nn.MultiheadAttention``, which would project the slots anew for every sample."""
+        b, s, width = len(query), self.slots, query.shape[1]
+        heads = self.cross.num_heads
+        weight, bias = self.cross.in_proj_weight, self.cross.in_proj_bias
+        q = linear(query, weight[:width], bias[:width]).view(b, heads, 1, -1)
+        kv = linear(slots, weight[width:], bias[width:]).view(-1, s, 2, heads, width // heads)
+        k, v = kv.permute(2, 0, 3, 1, 4).index_select(1, groups.index)  # (B, heads, S, width/heads)
+        p = ((q * k).sum(3) * (width // heads) ** -0.5).softmax(2)
+        attended = self.cross.out_proj((p[..., None] * v).sum(2).flatten(1))
         context = query + self.alpha_attention.tanh() * attended
         return context + self.alpha_ffn.tanh() * self.ffn(context)
 

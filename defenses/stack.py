@@ -108,6 +108,7 @@ class Stack(Defense):
 
     def refresh(self, features: Tensor, labels: Tensor) -> None:
         for part in self.named_parts.values():
+            part.epoch = self.epoch
             if part.wants_refresh:
                 part.refresh(features, labels)
 

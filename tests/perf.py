@@ -22,7 +22,7 @@ from smashbench.defenses.cem import Cem
 from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.groups import by_class
 from smashbench.defenses.kmeans_cem import KMeansCem
-from tests import perf_grid, reference
+from tests import perf_grid, perf_trainings, reference
 from tests.fitted import step_of, victim_of
 
 CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]
@@ -155,7 +155,7 @@ def synchronisations(device: str) -> list[str]:
 
 
 def refits() -> list[str]:
-    """Refits of K = 5 clusters on 50,000 moved features: from k-means++ and from the last."""
+    """Refits of K = 5 clusters on 50,000 moved features: from k-means++, and from the last."""
     lines = [
         "| D | classes | K-means from k-means++, s | from the last, s | ratio "
         "| inertia, last / k-means++ | EM from K-means, s | from the last, s |",
@@ -210,13 +210,17 @@ def main() -> None:
         "alternating runs; compare ratios, not milliseconds.",
         "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
         *steps(device),
+        "\n## Whole trainings\n\n`small` as in `quick` (2,000 photographs, 12 epochs, "
+        f"{perf_trainings.precision()}), refits included: CPU-seconds of trainings that "
+        "take turns by the epoch.\n",
+        *perf_trainings.trainings(),
         "\n## The penalty alone, against literal loops over classes\n\nForward and backward, "
         "float32, batch 128, D = 2048, K = 5, S = 8. The loops are `tests/reference.py`.\n",
         *penalties(device),
         "\n## Waiting for the device\n",
         *synchronisations(device),
-        "\n## Refitting the clusters\n\n50,000 features that moved a little since the last fit; "
-        "scikit-learn, one class at a time.\n",
+        "\n## Refitting the clusters\n\n50,000 features that moved a little since the last fit: "
+        "scikit-learn's first fit, one class at a time, and a round from the last fit.\n",
         *refits(),
         "\n## Running trials\n\nWall time over trials, without the start of the workers; the ratio "
         "is what the second worker brings.\n",

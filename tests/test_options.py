@@ -74,7 +74,7 @@ def test_detached_attention_passes_no_gradient_to_its_parameters():
 def test_no_option_is_left_out():
     """Every option of every CEM defense stands in this file or in the slot test beside it."""
     tested = set(PENALTY) | {"scale_end", "ramp_epochs", "refresh_every", "refit", "pace"}
-    tested |= {"refit_share"}
+    tested |= {"refit_share", "rounds"}
     for name, own in OWN.items():
         assert options_of(DEFENSES[name]).model_fields.keys() <= tested | own.keys()
 

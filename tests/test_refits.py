@@ -6,6 +6,7 @@ import torch
 from smashbench.defenses import DEFENSES
 from smashbench.defenses.full_gmm_cem import FullGmmCem
 from smashbench.defenses.gmm_cem import GmmCem
+from smashbench.defenses.groups import Groups
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests.fitted import SHAPE, step_of
 
@@ -77,7 +78,101 @@ def test_gmm_responsibilities_equal_scikit_learn(covariance):
         ours.precisions_cholesky_ = defense.precisions[0].sqrt().numpy()
         low = x
     y = torch.zeros(100, dtype=torch.long)
-    centred = low[:, None] - defense.means[y]
-    mine = defense.responsibilities(centred if full else centred.square(), y)
+    if full:
+        mine = defense.responsibilities(low[:, None] - defense.means[y], y)
+    else:
+        centred = low - defense.means[0].mean(0)
+        groups = Groups.of(y, 1, torch.float64)
+        mine = defense.responsibilities(centred, centred.square(), y, groups)
     expected = torch.as_tensor(ours.predict_proba(low.numpy()))
     torch.testing.assert_close(mine, expected, rtol=1e-6, atol=1e-6)
+
+
+def moved(n: int = 90, classes: int = 3, d: int = 6) -> tuple[torch.Tensor, ...]:
+    """Clustered features far from the origin, the same a little later, and uneven labels."""
+    y = torch.arange(n) % classes
+    y[: n // 6] = 0
+    z = 5 + torch.randn(classes, 4, d, dtype=torch.float64)[y, torch.randint(4, (n,))]
+    z = z + 0.4 * torch.randn_like(z)
+    return z, z + 0.2 * torch.randn_like(z), y
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_rounds_of_lloyd_are_those_of_scikit_learn(rounds):
+    from sklearn.cluster import KMeans
+
+    z, later, y = moved()
+    defense = KMeansCem((6,), 4, clusters=3, rounds=rounds, blend=1.0).double()
+    defense.fit(z, y)
+    starts = defense.centres.clone()
+    defense.fit(later, y)
+    for label in range(3):
+        members = later[y == label].numpy()
+        theirs = KMeans(3, init=starts[label].numpy(), n_init=1, max_iter=rounds, tol=0)
+        theirs.fit(members)
+        centres = torch.as_tensor(theirs.cluster_centers_)
+        torch.testing.assert_close(defense.centres[label], centres)
+        sizes = torch.as_tensor(theirs.labels_).bincount(minlength=3).double()
+        assert defense.sizes[label].tolist() == sizes.tolist()
+        torch.testing.assert_close(defense.weights[label], sizes / len(members))
+        mine = members[theirs.labels_ == 1] - theirs.cluster_centers_[1]
+        torch.testing.assert_close(defense.spreads[label, 1], torch.as_tensor((mine**2).mean(0)))
+    assert not defense.weights[3].any()  # no sample
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("covariance", ["diag", "full"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_rounds_of_em_are_those_of_scikit_learn(covariance, rounds):
+    from sklearn.mixture import GaussianMixture
+
+    z, later, y = moved(240)
+    full = covariance == "full"
+    options = {"components": 2, "rounds": rounds}
+    defense = FullGmmCem((6,), 3, rank=6, **options) if full else GmmCem((6,), 3, **options)
+    defense = defense.double()
+    defense.fit(z, y)
+    turn = defense.basis if full else torch.eye(6).double()
+    centre = defense.centre if full else 0
+    starts = [
+        {
+            "weights_init": defense.weights[label].numpy().copy(),
+            "means_init": (defense.means[label] @ turn.T + centre).numpy(),
+            "precisions_init": (
+                turn @ defense.roots[label] @ defense.roots[label].mT @ turn.T
+                if full
+                else defense.precisions[label].clone()
+            ).numpy(),
+        }
+        for label in range(3)
+    ]
+    defense.fit(later, y)
+    turn, centre = (defense.basis, defense.centre) if full else (turn, 0)
+    for label, start in enumerate(starts):
+        start["weights_init"] /= start["weights_init"].sum()
+        theirs = GaussianMixture(2, covariance_type=covariance, max_iter=rounds, tol=0, **start)
+        theirs.fit(later[y == label].numpy())
+        means = defense.means[label] @ turn.T + centre
+        torch.testing.assert_close(means, torch.as_tensor(theirs.means_))
+        torch.testing.assert_close(defense.weights[label], torch.as_tensor(theirs.weights_))
+        found = torch.as_tensor(theirs.covariances_)
+        if full:
+            mine = turn @ defense.covariances[label] @ turn.T
+            logs = -torch.logdet(mine)
+        else:
+            mine = 1 / defense.precisions[label]
+            logs = -mine.log().sum(1)
+        torch.testing.assert_close(mine, found, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(defense.log_dets[label], logs)
+
+
+@pytest.mark.parametrize("name", ["kmeans_cem", "gmm_cem", "full_gmm_cem"])
+def test_a_class_that_has_shrunk_or_lost_a_cluster_begins_again(name):
+    defense = DEFENSES[name]((6,), 3)
+    z, later, y = (each.float() if each.is_floating_point() else each for each in moved())
+    defense.refresh(z, y)
+    defense.weights[1, 2] = 0  # lost
+    few = (y != 2) | (y.eq(2).cumsum(0) <= 3)  # three of class 2 are left, for five clusters
+    defense.refresh(later[few], y[few])
+    torch.testing.assert_close(defense.weights.sum(1), torch.ones(3))
+    assert (defense.weights > 0).sum(1)[1:].tolist() == [5, 3]

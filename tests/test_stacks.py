@@ -8,6 +8,8 @@ import torch
 from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
 from smashbench.bench.contracts.defense import SHAPE
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.train import train
+from smashbench.bench.experiment.training import Training
 from smashbench.bench.suite.config import Component, StackConfig, VictimConfig, key_of
 from smashbench.bench.suite.made import maker
 from smashbench.bench.suite.options import resolve
@@ -16,7 +18,7 @@ from smashbench.bench.suite.toml import load
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.noise import Noise
 from smashbench.defenses.stack import Stack
-from tests.fitted import step_of
+from tests.fitted import step_of, victim_of
 
 SMALL = "smoke"
 TRANSFORMS = [name for name, each in DEFENSES.items() if each.transform is not Defense.transform]
@@ -122,6 +124,15 @@ def test_transform_and_noise_of_a_stack_are_apart_unless_noise_is_transformed():
     assert (smooth.transform_is, smooth.noise) == ("smooth", 0.1)
 
 
+def test_the_first_refit_of_a_stack_that_collects_an_epoch_comes_before_its_penalty(photos):
+    """Parts are asked whether they want it in the epoch to come, not in the one that ends."""
+    victim = victim_of("small", "noise", {}, photos.shape, photos.classes)
+    kmeans = DEFENSES["kmeans_cem"](victim.feature_shape, photos.classes, noise=0.1)
+    victim.defense = Stack({"kmeans_cem": kmeans})
+    train(victim, photos, Training(epochs=2, batch_size=50, precision="fp32"))
+    torch.testing.assert_close(kmeans.weights.sum(1), torch.ones(photos.classes))
+
+
 def test_a_stack_sends_the_least_of_its_parts_and_refits_agree():
     stack = stack_of("dropout", "kmeans_cem")
     assert stack.payload(torch.rand(4, *SHAPE)) == DEFENSES["dropout"](SHAPE, 5).payload(
@@ -131,7 +142,7 @@ def test_a_stack_sends_the_least_of_its_parts_and_refits_agree():
     epoch = Stack({"a": kmeans(SHAPE, 5, refit="epoch"), "b": gmm(SHAPE, 5, refit="epoch")})
     assert epoch.refit == "epoch"
     with pytest.raises(ValueError, match="give all one `refit`"):
-        Stack({"a": kmeans(SHAPE, 5, refit="epoch"), "b": gmm(SHAPE, 5)})
+        Stack({"a": kmeans(SHAPE, 5, refit="epoch"), "b": gmm(SHAPE, 5, refit="clean")})
     with pytest.raises(ValueError, match="give all one `pace`"):
         Stack(
             {

@@ -88,6 +88,7 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
             for name, value in diagnostics.items():
                 seen[name].append(value)
         if collects:
+            defense.epoch = epoch + 1
             defense.refresh(torch.cat(features), data.y[torch.cat(batches)])
         if epoch + 1 == training.epochs:
             average.settle()
