@@ -1,19 +1,19 @@
-"""Where the CPU-seconds of a grid go: ``python -m tests.perf_stages SUITE [KEY=VALUE...]``.
+"""Where the CPU-seconds of a grid go: ``python -m tests.perf_stages SUITE``.
 
 Runs a suite in this process, trial by trial as a worker does, and reports it. A CPU-second counts
-for the innermost stage that is running; what no stage claims is the rest. The settings are those
-of ``smashbench run --set``, to take less than a whole suite. Data are found as ever: in
-``SMASHBENCH_DATA``.
+for the innermost stage that is running; what no stage claims is the rest. ``--set`` and ``--only``
+are those of ``smashbench run``, to take less than a whole suite.
 """
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +23,9 @@ import torch
 from smashbench.bench.experiment import attack_victim, make_victim, measure, train
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.report.write import write_report
-from smashbench.bench.run import attempt, perform
+from smashbench.bench.run import attempt, checkpoint, perform
+from smashbench.bench.run.selection import choose, selection
+from smashbench.bench.run.survey import survey
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml
@@ -35,20 +37,22 @@ REST = "everything else"
 STAGES: list[tuple[Any, str, str]] = [
     (perform, "_load", "images: read, dealt, hashed"),
     (perform, "source_of", "hashes of the code"),
+    (checkpoint, "source_of", "hashes of the code"),
     (perform, "scoring_of", "hashes of the code"),
     (attempt, "standing_of", "survey of what is done"),
     (attempt, "is_done", "survey of what is done"),
     (make_victim, "train", TRAINING),
     (train, "augment", "training: augmentation"),
     (Cem, "penalty", "training: penalties, forward"),
-    (Refitted, "fit", "training: refits"),
+    (Refitted, "refresh", "training: refits"),
     (train, "watch", "training: watching"),
     (train, "captured", "training: checkpoints"),
     (make_victim, "measure_victim", "measuring a victim: the rest"),
     (measure, "lower_bound", "measuring a victim: bound"),
     (measure, "floors_of", "measuring a victim: floors"),
     (measure, "correct_share", "measuring a victim: accuracy"),
-    (perform, "restored", "attacks: loading the victim"),
+    (perform, "restored", "attacks: victim and its features"),
+    (perform, "_target", "attacks: victim and its features"),
     (attack_victim, "score", "attacks: scoring (MSE, SSIM)"),
     (Store, "write", "writing records and arrays"),
     (Store, "write_arrays", "writing records and arrays"),
@@ -94,9 +98,11 @@ class Clock:
         return run
 
 
-def stages(suite: str, settings: list[str], data: Path | None) -> Counter[str]:
-    """CPU-seconds by stage of a suite that is run and reported in this process."""
-    clock, found = Clock(), toml.load(suite, settings)
+def stages(suite: str, settings: list[str], only: list[str], data: Path | None) -> Counter[str]:
+    """CPU-seconds by stage of a suite, or of a part of it, that is run and reported here."""
+    clock = Clock()
+    with clock.stage("suite file"):
+        found = toml.load(suite, settings)
     encode, walled = Victim.encode, attack_victim.behind_wall
     keeper_of, attacked = perform.keeper_of, attack_victim.attack_victim
 
@@ -122,7 +128,9 @@ def stages(suite: str, settings: list[str], data: Path | None) -> Counter[str]:
         patches.enter_context(patch.object(perform, "keeper_of", keeper))
         patches.enter_context(patch.object(perform, "attack_victim", attack))
         save_suite(found, Path(folder))
-        for trial in found.trials:
+        with clock.stage("survey of what is done"):
+            standings = survey(found, Store(Path(folder)))
+        for trial in choose(found, standings, only=selection(found, only)):
             _attempted(trial, Path(folder), data)
         with clock.stage("report: tables, figures, page"):
             write_report([Path(folder)], Path(folder))
@@ -145,10 +153,21 @@ def table(seconds: Counter[str]) -> list[str]:
     return [*lines, f"| all | {total:.2f} | |"]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Where the CPU-seconds of a grid go.")
+    parser.add_argument("suite")
+    parser.add_argument("--set", action="append", default=[], dest="settings")
+    parser.add_argument("--only", action="append", default=[])
+    choice = parser.parse_args()
     torch.set_num_threads(1)
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # imports the compiler
+    import_module("sklearn.cluster"), import_module("sklearn.mixture")
     starting = time.process_time()
     root = os.environ.get("SMASHBENCH_DATA")
-    spent = stages(sys.argv[1], sys.argv[2:], Path(root) if root else None)
+    spent = stages(choice.suite, choice.settings, choice.only, Path(root) if root else None)
     spent["start of a process: imports"] = starting
     print("\n".join(table(spent)))
+
+
+if __name__ == "__main__":
+    main()
