@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from smashbench.bench.suite.kinds import KINDS, Kind
-from smashbench.bench.suite.plugins import Loaded, load_installed, load_plugin
+if TYPE_CHECKING:
+    from smashbench.bench.suite.plugins import Loaded
 
 
-def plug(paths: Iterable[Path], *, lenient: bool = False) -> list[Loaded]:
+def plug(paths: Iterable[Path], *, lenient: bool = False) -> list["Loaded"]:
     """Loads the plug-ins of installed packages, and these files; ``lenient`` as in
     ``load_plugin``.
 
     Raises:
         BenchError: one cannot be run, or is no plug-in.
     """
+    from smashbench.bench.suite.kinds import KINDS, Kind  # here: the help needs no pydantic
+    from smashbench.bench.suite.plugins import load_installed, load_plugin
+
     KINDS.setdefault("FIGURES", Kind("figure", _figure, _figures, instances=True))
     KINDS.setdefault("ENGINES", Kind("engine", _engine, _engines))
     load_installed()

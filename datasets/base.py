@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
@@ -63,6 +63,12 @@ class Prior(NamedTuple):
     """(K, P, P)"""
 
 
+def scaled(x: Tensor, name: str) -> Tensor:
+    """Images in 0..255, uint8, as float32 in [0, 1]; ``name`` depends on what they are and is for
+    functions that keep them."""
+    return x.float().div_(255)
+
+
 @dataclass(frozen=True)
 class Split:
     """The four disjoint parts, the number of classes, and a hash of all of it.
@@ -81,10 +87,18 @@ class Split:
     """What the images were drawn from, for a made-up world; only the harness sees it."""
 
     @classmethod
-    def build(cls, parts: Mapping[str, Part], classes: int, prior: Prior | None = None) -> "Split":
+    def build(
+        cls,
+        parts: Mapping[str, Part],
+        classes: int,
+        prior: Prior | None = None,
+        *,
+        scale: Callable[[Tensor, str], Tensor] = scaled,
+    ) -> "Split":
         """Checks labels and ranges once and hashes names, images and labels in a fixed order.
 
-        Images may come as uint8 in 0..255: hashed as such, which is faster, then scaled.
+        Images may come as uint8 in 0..255: hashed as such, which is faster, then scaled, by
+        ``scale`` as ``scaled`` does it.
         """
         digest, ready = hashlib.sha256(), {}
         for name in ("train", "val", "aux", "test"):
@@ -112,7 +126,9 @@ class Split:
                         raise DatasetError(f"part {name!r} has {counts}")
                     digest.update(what.encode())
                     digest.update(np.ascontiguousarray(known.numpy()).data)
-            ready[name] = part._replace(x=x.float().div_(255) if x.dtype == torch.uint8 else x)
+            if x.dtype == torch.uint8:
+                x = scale(x, digest.hexdigest()[:16])
+            ready[name] = part._replace(x=x)
         return cls(**ready, classes=classes, hash=digest.hexdigest()[:16], prior=prior)
 
     @property

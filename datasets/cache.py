@@ -15,10 +15,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from smashbench.datasets.base import DatasetError
+from smashbench.datasets.base import DatasetError, scaled
 
 FORMAT = 1
 """Raised when what is kept changes."""
+MAPPED = 2**26
+"""Bytes of images from which on processes share them: a smaller part is not worth a file."""
+AT_ONCE = 1000
+"""Images that are scaled at once."""
 
 
 def folder() -> Path:
@@ -75,6 +79,50 @@ def decoded(
         lock.release()
 
 
+def mapped(x: Tensor, name: str) -> Tensor:
+    """``scaled`` images that all processes share: a file of the cache in memory, which the
+    operating system keeps once. Who writes to them has a copy of the page.
+
+    What is in the file is compared with the images, and written again where it differs. Where the
+    cache cannot be written, and for few images, they are this process's own.
+
+    Args:
+        x: images (N, C, H, W), uint8.
+        name: of the file, other for other images.
+    """
+    if 4 * x.numel() < MAPPED:
+        return scaled(x, name)
+    path = folder() / f"{name}.float32"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):  # of several processes one writes
+            if (found := _map(path, x)) is None:
+                part = path.with_name(f".{path.name}.part")
+                with part.open("wb") as file:
+                    for some in x.split(AT_ONCE):
+                        file.write(scaled(some, name).numpy().data)
+                shutil.copymode(path.with_suffix(".lock"), part)
+                os.replace(part, path)
+                found = _map(path, x)
+    except OSError:
+        found = None
+    return scaled(x, name) if found is None else found
+
+
+def _map(path: Path, x: Tensor) -> Tensor | None:
+    """A file of ours as the scaled images ``x``; None where it is not that."""
+    if not path.exists() or not _is_ours(path) or path.stat().st_size != 4 * x.numel():
+        return None
+    found = torch.from_file(str(path), size=x.numel(), dtype=torch.float32).view(x.shape)
+    parts = zip(found.split(AT_ONCE), x.split(AT_ONCE), strict=True)
+    return found if all(torch.equal(kept, scaled(some, "")) for kept, some in parts) else None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether no other user has put a file there, but for root."""
+    return not hasattr(os, "getuid") or path.stat().st_uid in (0, os.getuid())
+
+
 def _facts(path: Path) -> tuple[str, int, int]:
     try:
         found = path.stat()
@@ -85,7 +133,7 @@ def _facts(path: Path) -> tuple[str, int, int]:
 
 def _read(path: Path, fits: Callable[[dict[str, Tensor]], bool]) -> dict[str, Tensor] | None:
     try:
-        if hasattr(os, "getuid") and path.stat().st_uid not in (0, os.getuid()):
+        if not _is_ours(path):
             return None
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smashbench.datasets.base import Dataset, DatasetError, Part, Split
-from smashbench.datasets.cache import decoded
+from smashbench.datasets.cache import decoded, mapped
 from smashbench.datasets.split import stratified
 
 Arrays = dict[str, Tensor]
@@ -79,7 +79,7 @@ class Stored(Dataset):
         files, decode = self.files(folder), lambda: self.decode(folder)
         arrays = decoded(self.name, self.decoding, files, decode, _are_images)
         parts, classes = self.deal(arrays)
-        return Split.build(parts, classes)
+        return Split.build(parts, classes, scale=mapped)
 
     def find(self, root: Path | None) -> Path:
         """The folder that holds the set.

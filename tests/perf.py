@@ -4,6 +4,7 @@ Ratios of medians within one run, alternating the candidates step by step, so th
 slows down slows all of them. One thread.
 """
 
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -16,20 +17,19 @@ from sklearn.cluster import KMeans
 from tqdm import tqdm
 
 from smashbench.bench.store.files import write_whole
-from smashbench.bench.suite.options import options_of
-from smashbench.defenses import DEFENSES
-from smashbench.defenses.cem import Cem
 from smashbench.defenses.gmm_cem import GmmCem
 from smashbench.defenses.groups import by_class
 from smashbench.defenses.kmeans_cem import KMeansCem
-from tests import perf_grid, perf_trainings, reference
+from tests import perf_grid, perf_memory, perf_peer, perf_scaling, perf_trainings, reference
 from tests.fitted import step_of, victim_of
+from tests.perf_calibration import calibrate
+from tests.perf_scaling import ready
 
-CEM = [name for name, entry in DEFENSES.items() if issubclass(entry, Cem)]
 LIMITS = {
     "small": {"kmeans_cem": 1.10, "gmm_cem": 1.15, "gated_pooling": 1.12, "slot_attention": 1.5},
     "vgg11": {"kmeans_cem": 1.02, "gmm_cem": 1.02, "gated_pooling": 1.02, "slot_attention": 1.05},
 }
+CEM = list(LIMITS["small"])
 OUTPUT = Path(__file__).parent.parent / "results" / "perf.md"
 
 
@@ -46,21 +46,6 @@ def medians(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[st
                 torch.cuda.synchronize()
             times[name].append(1e3 * (time.perf_counter() - started))
     return {name: median(values[1:]) for name, values in times.items()}
-
-
-def ready(name: str, shape: tuple[int, int, int], classes: int) -> Cem:
-    """A defense past its warm-up, with statistics of random features."""
-    options = (
-        {"shutoff_steps": 0} if "shutoff_steps" in options_of(DEFENSES[name]).model_fields else {}
-    )
-    defense = DEFENSES[name](shape, classes, warmup_epochs=0, **options)
-    assert isinstance(defense, Cem)
-    if isinstance(
-        defense, (KMeansCem, GmmCem)
-    ):  # random statistics: fitting them is not timed here
-        defense.weights.fill_(0.2)
-        (defense.centres if isinstance(defense, KMeansCem) else defense.means).uniform_()
-    return defense
 
 
 def training_step(model: str, name: str, device: str) -> Callable[[], object]:
@@ -204,10 +189,17 @@ def main() -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU"
+    calibration, folder = calibrate(), os.environ.get("SMASHBENCH_DATA")
     text = [
         "# What the defenses and the grid cost",
         f"\n`make perf` on one thread of an {machine}, PyTorch {torch.__version__}. Medians of "
         "alternating runs; compare ratios, not milliseconds.",
+        f"\n## Calibration\n\n{calibration.text}",
+        "\n## The reference implementation and ours\n",
+        *perf_peer.peers(OUTPUT.with_suffix(".png"), calibration.unit),
+        "\n## How costs grow\n\nCPU time; forward and backward of a penalty at batch 128, float32, "
+        "D = 2048 and 10 classes where nothing else is said; growth is the last over the first.\n",
+        *perf_scaling.scaling(),
         "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
         *steps(device),
         "\n## Whole trainings\n\n`small` as in `quick` (2,000 photographs, 12 epochs, "
@@ -222,6 +214,9 @@ def main() -> None:
         "\n## Refitting the clusters\n\n50,000 features that moved a little since the last fit: "
         "scikit-learn's first fit, one class at a time, and a round from the last fit.\n",
         *refits(),
+        "\n## Images in memory\n\nProportional set size of worker processes, in which what n of "
+        "them share counts as 1/n, and in brackets what each has for itself; PyTorch included.\n",
+        *perf_memory.sharing(Path(folder) if folder else None),
         "\n## Running trials\n\nWall time over trials, without the start of the workers; the ratio "
         "is what the second worker brings.\n",
         *perf_grid.grid(),

@@ -1,6 +1,7 @@
 """bench -> attacks, defenses, datasets -> torch, and never the other way; and within bench."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,35 @@ def test_help_and_a_report_start_without_pytorch(code):
     """It takes seconds, and tables need none of it."""
     code = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
     subprocess.run([sys.executable, "-c", f"{code}assert 'torch' not in sys.modules"], check=True)
+
+
+HEAVY = {"matplotlib", "pandas", "scipy", "skimage", "sklearn", "torchvision", "triton", "jinja2"}
+"""Packages that take tenths of a second to import, and that few commands need."""
+
+
+def test_the_help_of_every_command_imports_nothing_heavy():
+    text = (ROOT / "bench" / "command.py").read_text()
+    commands = re.findall(r'add_parser\("(\w+)"', text)
+    assert "run" in commands
+    loaded = _loaded("pass", *(f"main([{command!r}, '--help'])" for command in commands))
+    assert not loaded & {*HEAVY, "torch", "numpy", "pydantic"}
+
+
+def test_a_dry_run_imports_nothing_heavy_but_pytorch():
+    """What PyTorch imports itself depends on its version."""
+    assert not _loaded("import torch", "main(['run', 'quick', '--dry-run'])") & HEAVY
+
+
+def _loaded(before: str, *calls: str) -> set[str]:
+    """The packages that calls of ``main`` import in a process that has run ``before``."""
+    lines = ["import sys", before, "known = set(sys.modules)"]
+    lines.append("from smashbench.bench.command import main")
+    for call in calls:
+        lines += ["try:", f"    {call}", "except SystemExit:", "    pass"]
+    lines.append("print(*{name.partition('.')[0] for name in set(sys.modules) - known})")
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, cwd=ROOT, text=True, check=True, stdout=subprocess.PIPE)
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def test_a_report_is_written_without_pytorch(tmp_path):

@@ -150,6 +150,26 @@ def test_without_a_writable_cache_it_works_all_the_same(mine, tmp_path, monkeypa
     assert FaceScrub().load(mine).hash == before
 
 
+def test_processes_share_images_through_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("SMASHBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "AT_ONCE", 3)
+    x = torch.arange(256, dtype=torch.uint8).repeat(3).view(8, 3, 8, 4)
+    assert torch.equal(kept.mapped(x, "few"), x / 255)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setattr(kept, "MAPPED", 0)
+    first, second = kept.mapped(x, "many"), kept.mapped(x, "many")
+    first[0] = 0.5  # a copy of the page, and neither the file's nor the others'
+    (path,) = (tmp_path / "cache").glob("*.float32")
+    for damage in (lambda: None, lambda: flip(path), lambda: path.write_bytes(b"")):
+        assert torch.equal(second, x / 255)
+        second = second.clone()  # a map of a file that is cut off must not be touched
+        damage()
+        assert torch.equal(kept.mapped(x, "many"), x / 255)
+        assert path.read_bytes() == (x / 255).numpy().tobytes()
+    monkeypatch.setenv("SMASHBENCH_CACHE", str(path / "cache"))
+    assert torch.equal(kept.mapped(x, "many"), x / 255)
+
+
 def test_the_cache_is_where_people_expect_it(monkeypatch):
     monkeypatch.delenv("SMASHBENCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")

@@ -42,7 +42,8 @@ def perform(trial: Trial, folder: Path, data: Path | None, *, again: bool) -> No
     """
     device = accelerator()
     torch.backends.cudnn.deterministic = True
-    torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
+    # what `use_deterministic_algorithms` does, without importing the compiler: seconds of a worker
+    torch.set_deterministic_debug_mode("warn" if device.type == "cuda" else "default")
     store = Store(folder)
     if again:
         measure_again(trial, store, load_data(trial.victim.dataset, data, device))

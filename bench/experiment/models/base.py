@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 import torch
 from annotated_types import Ge
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 
 class SplitModel(NamedTuple):
@@ -32,6 +31,8 @@ class SplitModel(NamedTuple):
 
     def client_multiply_adds(self, image_shape: tuple[int, int, int]) -> int:
         """Multiply-adds of the client's convolutions and matrix products for one image."""
+        from torch.utils.flop_counter import FlopCounterMode  # here: it imports Triton
+
         training = self.encoder.training
         like = next(self.encoder.parameters(), torch.zeros(()))
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
