@@ -235,7 +235,7 @@ def peers(picture: Path, unit: float) -> list[str]:
         "K-means from k-means++; reading and augmenting images is ours in all three.\n",
         *_table(accuracy, "validation accuracy", 3, unit),
         f"\n{_reached(accuracy)} Within-class variance that is left, in the same order: "
-        f"{variances}.\n",
+        f"{variances}; where more is left, part of the accuracy is bought with less privacy.\n",
         f"Decoders on the last of these victims, {len(split.aux.x[:PAIRS]):,} pairs and defaults; "
         "every point is a fit whose schedule ends there.\n",
         *_table(error, "test MSE", 4, unit),
