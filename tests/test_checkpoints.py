@@ -88,12 +88,13 @@ def test_it_goes_on_at_its_epoch_and_ends_with_the_same_bytes(
 
 def test_a_state_of_other_code_or_images_or_a_damaged_one_is_none(suite, tmp_path, capsys):
     victim, store = suite.victims[0], Store(tmp_path)
-    keeper = keeper_of(victim, store, "1" * 16)
+    keeper = keeper_of(victim, store, "1" * 16, None)
     assert keeper.load() is None
     keeper.save({"history": [{"loss": 1.0}]})
     assert keeper.load() == {"history": [{"loss": 1.0}]}
-    assert keeper_of(victim, store, "2" * 16).load() is None
-    assert "of other code or images" in capsys.readouterr().err
+    for other in (("2" * 16, None), ("1" * 16, "3" * 64)):
+        assert keeper_of(victim, store, *other).load() is None
+        assert "of other code, images or first weights" in capsys.readouterr().err
     path = store.checkpoint_path(victim.key)
     for content in (path.read_bytes()[:100], b"", b"\x80\x04cos\nsystem\n"):
         path.write_bytes(content)

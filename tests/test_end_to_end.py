@@ -191,7 +191,7 @@ def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
     victim, gmm = keys["none, seed 0"], keys["gmm on none, seed 0"]
     assert "42 trials, 0 done, 6 to run: not known yet" in listed.stdout
     place = ("--out", tmp_path, "--suite", "smoke")
-    refused(["trial", gmm, *place], f"victim {victim} must be trained before")
+    refused(["trial", gmm, *place], f"victim {victim} must be trained first")
     refused(["trial", gmm[:-1], *place], "unknown trial", f"did you mean '{gmm}'")
     refused(["trial", "other", *place], "unknown trial 'other'; choose from", "... (42)")
     refused(["trial", gmm, *place, "--set", "seeds=[7]"], "unknown trial")

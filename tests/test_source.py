@@ -82,9 +82,9 @@ EDITS = [
     ("bench.experiment.models.vgg11", "0.5", "0.4", False),
     ("datasets.photos", "REGION, PATCH = 384, 64, 32", "REGION, PATCH = 384, 64, 33", True),
     ("bench.experiment.augment", "< 0.5", "< 0.6", True),
-    ("bench.experiment.train", "0.9", "0.8", True),
+    ("bench.experiment.train", "steps=3", "steps=4", True),
     ("bench.experiment.train", '"""Training a victim."""', '"""Trains."""  # a victim', False),
-    ("attacks.decoder", "0.99", "0.98", False),
+    ("attacks.decoder", "0.15", "0.16", False),
     ("bench.frozen", "LONGEST = 200", "LONGEST = 100", False),
     ("bench.report.flags", "0.5", "0.6", False),
 ]

@@ -34,9 +34,8 @@ def keeper_of(trial: Trial, store: Store, data_hash: str, first: str | None) -> 
             print(f"{path} cannot be read ({error}); training starts anew", file=sys.stderr)
             return None
         if not ours:
-            print(
-                f"{path} is of other code, images or weights; training starts anew", file=sys.stderr
-            )
+            what = "other code, images or first weights"
+            print(f"{path} is of {what}; training starts anew", file=sys.stderr)
             return None
         print(f"{path}: goes on after epoch {len(state['history'])}", file=sys.stderr)
         return state
