@@ -11,6 +11,7 @@ from smashbench.bench.report import published
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
 from smashbench.bench.report.figures.tradeoff import shown_values
+from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import hypervolume, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.suite.config import Component
@@ -61,6 +62,15 @@ def test_privacy_at_an_accuracy_lies_on_the_frontier(points, target):
     expected = np.interp(target, *np.array(frontier).T)
     assert found == pytest.approx(expected, abs=1e-9)
     assert found >= max(enough) - 1e-12
+
+
+@given(POINTS, st.floats(0.1, 1))
+def test_within_a_sweep_nothing_is_known_beyond_its_ends(points, target):
+    found = privacy_at(*columns(points), np.array([target]), within=True)[0]
+    inside = min(a for a, _ in points) <= target <= max(a for a, _ in points)
+    assert np.isfinite(found) == inside
+    if inside:
+        assert found == privacy_at(*columns(points), np.array([target]))[0]
 
 
 def test_of_equally_accurate_points_the_most_private_counts():
@@ -127,6 +137,24 @@ def test_a_row_is_compared_with_noise_of_its_own_strength_and_seeds():
     nothing = dict.fromkeys(OVER_NOISE)
     assert against_noise(board(plain, other, cem))["cem", 5.0] == nothing
     assert set(nothing) == {"accuracy_over_noise", "mse_over_noise", "fvu_over_noise"}
+
+
+def test_beyond_the_sweep_of_noise_there_is_no_comparison():
+    """More noise would beat less noise there, and so would a release that says nothing."""
+    plain = [row("noise", s, a, e, s) for s, a, e in ((0.1, 0.9, 0.02), (0.4, 0.8, 0.05))]
+    constant, inside = row("cem", 9.0, 0.5, 0.1), row("cem", 1.0, 0.85, 0.03)
+    accurate, none = row("cem", 0.1, 0.92, 0.01), row("none", None, 0.95, 0.01)
+    for each in (*plain, constant, inside, accurate, none):
+        each.accuracy = Estimate(each.draws["accuracy"].mean(), 0, 1)
+        each.draws["accuracy"] = np.full(DRAWS, each.accuracy.mean)
+    made = board(none, *plain, constant, inside, accurate)
+    found = against_noise(made)
+    assert found["cem", 9.0]["fvu_over_noise"] is None
+    assert found["cem", 0.1]["fvu_over_noise"] is None
+    assert found["cem", 1.0]["fvu_over_noise"].mean == pytest.approx(0.3 - 0.35)
+    raise_flags(made)
+    flagged = [each.key for each in made.rows if "beyond_noise" in each.flags]
+    assert flagged == [("cem", 9.0), ("cem", 0.1)]
 
 
 def test_two_rows_of_the_same_noise_are_compared_with_each_other():

@@ -40,7 +40,8 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
 
     ``accuracy_over_noise`` and ``mse_over_noise``: to the baseline's row with the same standard
     deviation of the noise. ``fvu_over_noise``: to the baseline's frontier at the accuracy of
-    the row. All above 0 where the defense is better; None where there is nothing to compare with.
+    the row, within the accuracies that the baseline was swept over. All above 0 where the defense
+    is better; None where there is nothing to compare with.
     """
     plain: defaultdict[tuple[int, ...], list[Row]] = defaultdict(list)
     for row in board.complete:
@@ -61,7 +62,7 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
             values[f"{metric}_over_noise"] = _estimate(difference[0], row)
         if (others := plain[seeds]) and row.role != "baseline":
             frontier = _points(others, "accuracy"), _points(others, "fvu")
-            there = privacy_at(*frontier, _points([row], "accuracy")[0])
+            there = privacy_at(*frontier, _points([row], "accuracy")[0], within=True)
             values["fvu_over_noise"] = _estimate(_points([row], "fvu")[0] - there, row)
         found[row.key] = values
     return found

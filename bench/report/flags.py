@@ -62,6 +62,17 @@ def _control_failed(row: Row, board: Board) -> bool:
     return max(left) > CONTROL_FAILED
 
 
+def _beyond_noise(row: Row, board: Board) -> bool:
+    plain = [
+        other.accuracy.mean
+        for other in board.complete
+        if other.role == "baseline" and other.seeds == row.seeds and other.accuracy
+    ]
+    if row.role != "defense" or row.missing or not plain or not row.accuracy:
+        return False
+    return not min(plain) <= row.accuracy.mean <= max(plain)
+
+
 def _no_control(row: Row, board: Board) -> bool:
     return not {seed for other in board.rows for seed in other.broken}.issuperset(row.seeds)
 
@@ -81,8 +92,8 @@ FLAGS = (
     ),
     Flag(
         "not_converged",
-        "Its strongest trained attack ended on its budget, before its own validation error stopped "
-        "improving.",
+        "Its strongest trained attack ended on its budget, while doubling its training still "
+        "lowered its own validation error.",
         _not_converged,
     ),
     Flag(
@@ -117,6 +128,12 @@ FLAGS = (
         "For a seed of the row, the attacks leave more than half of the undefended images' "
         "variance unexplained, too: the row says nothing about privacy.",
         _control_failed,
+    ),
+    Flag(
+        "beyond_noise",
+        "Noise was not swept to its accuracy: it is not compared with noise at equal accuracy.",
+        _beyond_noise,
+        doubt=False,
     ),
     Flag("no_control", "For a seed of the row, nothing undefended was attacked.", _no_control),
     Flag(

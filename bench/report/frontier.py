@@ -28,11 +28,14 @@ def hypervolume(accuracy: np.ndarray, privacy: np.ndarray, chance: float) -> np.
     return area
 
 
-def privacy_at(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) -> np.ndarray:
+def privacy_at(
+    accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray, *, within: bool = False
+) -> np.ndarray:
     """The most privacy (draws,) at an accuracy of at least ``target`` (draws,).
 
     Linear between neighbouring points of the frontier; NaN where no point is accurate enough.
-    Beyond the least accurate point there is no more privacy than it has.
+    Beyond the least accurate point there is no more privacy than it has; or, with ``within``, it is
+    not known what there is: NaN.
 
     >>> points = np.array([[0.9], [0.8]]), np.array([[0.2], [0.6]])
     >>> [float(privacy_at(*points, np.array([a]))[0].round(3)) for a in (0.95, 0.9, 0.85, 0.7)]
@@ -44,7 +47,8 @@ def privacy_at(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) ->
     with np.errstate(invalid="ignore"):
         between = value + (more - value) * (ahead - target) / (ahead - behind)
     found = np.where(np.isfinite(behind), between, value)
-    return np.where(np.isfinite(value), found, np.nan)
+    known = np.isfinite(value) & ((target >= accuracy.min(0)) | (not within))
+    return np.where(known, found, np.nan)
 
 
 def _best(first: np.ndarray, second: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, ...]:
