@@ -30,7 +30,7 @@ RECIPE: dict[str, Any] = {
     "epochs": 3,
     "batch_size": 500,
     "optimiser": "muon",
-    "lr": 0.24,
+    "lr": 0.12,
     "momentum": 0.7,
     "weight_decay": 0.0,
     "schedule": "linear",
@@ -43,7 +43,8 @@ RECIPE: dict[str, Any] = {
 NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": (MIDDLE, {}),
-    "Muon at half the rate": (MIDDLE, {"lr": 0.12}),
+    "recipe, 12 epochs": (MIDDLE, {"epochs": 12}),
+    "Muon at twice the rate": (MIDDLE, {"lr": 0.24}),
     "SGD, rate .1": (MIDDLE, NESTEROV | {"lr": 0.1}),
     "SGD, rate .4": (MIDDLE, NESTEROV | {"lr": 0.4}),
     "no whitening": (MIDDLE | {"whitening": False}, {}),
@@ -57,12 +58,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "width 1.5": (MIDDLE | {"width": 1.5}, {}),
     "statistics as they ran": (MIDDLE, {"recalibrate": False}),
     "Adam's rate .002": (MIDDLE, {"adam_lr": 0.002}),
-    "batch 250": (MIDDLE, {"batch_size": 250, "lr": 0.17}),
+    "batch 250": (MIDDLE, {"batch_size": 250, "lr": 0.085}),
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "reference": ({"use": "airbench"}, {"epochs": 14}),
-    "vgg11": ({"use": "vgg11"}, {"epochs": 15, "adam_lr": 0.002, "lr": 0.05, "momentum": 0.95}),
 }
 
 
