@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
 from smashbench.attacks.base import Attack, Knowledge, releases
-from smashbench.attacks.muon import Muon, groups_of
+from smashbench.attacks.muon import Muon, groups_of, triangle
 from smashbench.attacks.network import Network
 from smashbench.attacks.similarity import ssim
 
@@ -122,12 +122,7 @@ class Decoder(Attack):
         """Trains on images ``fit``; the learning rates rise, and fall to 0."""
         loss_of = _ssim_l1 if self.loss == "ssim_l1" else mse_loss
         optimiser = Muon(groups_of([net], lr=self.lr, adam_lr=self.adam_lr))
-        rising = WARMUP * steps
-
-        def triangle(step: int) -> float:
-            return min((step + 1) / (rising + 1), (steps - step) / (steps - rising))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle(steps, WARMUP))
         net.train()
         for batch in islice(self._batches(fit), steps):
             z, x = self.pairs(knowledge, batch)

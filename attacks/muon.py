@@ -1,7 +1,7 @@
 """Muon, the optimiser that networks here converge fastest with."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -129,3 +129,10 @@ def groups_of(modules: Iterable[nn.Module], *, lr: float, adam_lr: float) -> lis
         {"params": matrices, "lr": lr, "matrices": True},
         {"params": others, "lr": adam_lr},
     ]
+
+
+def triangle(steps: float, warmup: float) -> Callable[[int], float]:
+    """The factor of learning rates by step, from 0: it rises linearly to about 1 in the first
+    ``warmup`` share of ``steps`` and then falls to 0 at their end."""
+    rising = warmup * steps
+    return lambda step: min((step + 1) / (rising + 1), (steps - step) / (steps - rising))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from smashbench.attacks.muon import Muon, groups_of
+from smashbench.attacks.muon import Muon, groups_of, triangle
 from smashbench.bench.experiment.augment import augment
 from smashbench.bench.experiment.average import Average, recalibrate
 from smashbench.bench.experiment.batches import batches_of
@@ -122,13 +122,8 @@ def _schedule(
 
         return torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
     if training.schedule == "linear":
-        total = steps * training.epochs
-        rising = training.warmup * total
-
-        def triangle(step: int) -> float:
-            return min((step + 1) / (rising + 1), (total - step) / (total - rising))
-
-        return torch.optim.lr_scheduler.LambdaLR(optimiser, triangle)
+        shape = triangle(steps * training.epochs, training.warmup)
+        return torch.optim.lr_scheduler.LambdaLR(optimiser, shape)
     peaks = [group["lr"] for group in optimiser.param_groups]
     total = steps * training.epochs
     return torch.optim.lr_scheduler.OneCycleLR(optimiser, peaks, total_steps=total)
