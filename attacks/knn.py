@@ -9,7 +9,8 @@ from torch import Tensor
 from smashbench.attacks.base import Attack, Knowledge, releases
 
 WIDENINGS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
-"""Candidates for the bandwidth, in units of the noise."""
+"""Candidates for the bandwidth: times the noise, and the typical distance of a nearest neighbour
+over them."""
 
 
 class Knn(Attack):
@@ -20,8 +21,8 @@ class Knn(Attack):
 
     f(x_i) is the mean of several releases and the noise is measured between them, so pairs are
     enough. The bandwidth h is chosen on the attacker's own validation images: the noise widened
-    by a factor or, where nothing is random, the typical distance of a nearest neighbour
-    narrowed by one.
+    by a factor, or the typical distance of a nearest neighbour narrowed by one, which is wider
+    where there is little noise or none.
 
     Args:
         draws: releases per image that are averaged.
@@ -46,11 +47,11 @@ class Knn(Attack):
         z = z.reshape(-1, len(everyone), z[0].numel())
         features, images = z.mean(0), knowledge.images[everyone].flatten(1)
         squares = _squares(releases(knowledge, val, 1)[0].flatten(1), features[: len(fit)])
+        widenings = torch.tensor(WIDENINGS)
+        candidates = float(squares.amin(1).median().sqrt().clamp_min(1e-6)) / widenings
         if len(z) > 1:
-            candidates = float(z.var(0).mean().sqrt()) * torch.tensor(WIDENINGS)
-        else:
-            nearest = squares.amin(1).median().sqrt().clamp_min(1e-6)
-            candidates = float(nearest) / torch.tensor(WIDENINGS)
+            noise = float(z.var(0).mean().sqrt())
+            candidates = torch.cat([candidates, noise * widenings])
         errors = []
         for bandwidth in candidates.tolist():
             guess = _mean(squares, images[: len(fit)], bandwidth)

@@ -14,7 +14,7 @@ def ssim(x: Tensor, guess: Tensor) -> Tensor:
     that lie wholly inside the image. The separable window is two small matrix products.
 
     Args:
-        x: images (N, C, H, W).
+        x: images (N, C, H, W); less precise ones than float32 are widened to it.
         guess: their reconstructions.
 
     Raises:
@@ -23,14 +23,17 @@ def ssim(x: Tensor, guess: Tensor) -> Tensor:
     height, width = x.shape[2:]
     if min(height, width) < WINDOW:
         raise ValueError(f"SSIM needs images of at least {WINDOW} pixels, not {height}x{width}")
+    wide = torch.promote_types(torch.promote_types(x.dtype, guess.dtype), torch.float32)
+    x, guess = x.to(wide), guess.to(wide)
     rows, columns = _band(height, x), _band(width, x).T
 
     def blur(image: Tensor) -> Tensor:
         return rows @ image @ columns
 
-    mx, my = blur(x), blur(guess)
-    vx, vy = blur(x * x) - mx * mx, blur(guess * guess) - my * my
-    cov = blur(x * guess) - mx * my
+    with torch.autocast(x.device.type, enabled=False):  # variances are small differences
+        mx, my = blur(x), blur(guess)
+        vx, vy = blur(x * x) - mx * mx, blur(guess * guess) - my * my
+        cov = blur(x * guess) - mx * my
     c1, c2 = 0.01**2, 0.03**2
     similarity = (2 * mx * my + c1) * (2 * cov + c2) / ((mx * mx + my * my + c1) * (vx + vy + c2))
     return similarity.flatten(1).mean(1)

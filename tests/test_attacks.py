@@ -49,6 +49,21 @@ def test_ridge_chooses_the_penalty_that_validates_best():
     assert error(attack, test, release) < error(Mean().fit(world(train, release)), test, release)
 
 
+def test_neighbours_lose_nothing_by_a_little_noise():
+    """Where noise is far below the distances between images, they are averaged as if there were
+    none, instead of naming the nearest one."""
+    train, test = images(300), images(100)
+    errors = []
+    for noise in (0.0, 0.001):
+        torch.manual_seed(0)
+        attack = Knn().fit(world(train, blurred(noise)))
+        errors.append(error(attack, test, blurred(noise)))
+    assert errors[1] == pytest.approx(errors[0], rel=0.02)
+    nearest = Knn().fit(world(train, blurred(0.001)))
+    nearest.bandwidth_ = 0.008  # the widest in units of that noise
+    assert error(nearest, test, blurred(0.001)) > 1.05 * errors[1]
+
+
 def test_one_component_of_gmm_is_exactly_ridge():
     knowledge = world(images(200), blurred(0.1))
     torch.manual_seed(5)

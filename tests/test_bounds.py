@@ -108,6 +108,25 @@ def test_the_bound_is_the_optimum_for_one_gaussian_and_below_it_for_three(noise)
         assert bound.mse < bound.prior
 
 
+def test_a_mean_of_bounds_over_a_bent_encoder_is_no_bound():
+    """x ~ N(0, 1), seen as tanh(4 x) + N(0, 0.05^2): the mean of the bounds at single images is
+    above the least possible error, so a bent encoder has no bound where the prior is known."""
+    x = np.linspace(-6, 6, 2001)
+    density = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
+    slopes = 4 / np.cosh(4 * x) ** 2
+    each = [van_trees(torch.tensor([[s]]), 0.05, torch.eye(1)) for s in slopes]
+    z = np.linspace(-1.4, 1.4, 2001)
+    likely = np.exp(-((z[:, None] - np.tanh(4 * x)) ** 2) / (2 * 0.05**2)) * density
+    guess = (likely @ x) / likely.sum(1)
+    left = (likely * (x - guess[:, None]) ** 2).sum() / likely.sum()
+    assert density @ each > 1.05 * left
+    split = Gaussian(aux=10, test=100).load()
+    bent = victim_of("linear", "noise", {"noise": 0.05}, split.shape, 2)
+    assert lower_bound(bent, split) is not None
+    bent.encoder.append(torch.nn.Tanh())
+    assert lower_bound(bent, split) is None
+
+
 def test_no_certificate_without_gaussian_noise_and_no_optimum_without_a_known_world(photos):
     for defense, model in (("none", "small"), ("noise", "small")):
         victim = victim_of(model, defense, {}, photos.shape, 10)

@@ -1,4 +1,4 @@
-"""Frontiers, hypervolumes, ranks and paired comparisons, on numbers one can check by hand."""
+"""Frontiers, ranks and paired comparisons, on numbers one can check by hand."""
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,9 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
 from smashbench.bench.report.figures.tradeoff import shown_values
 from smashbench.bench.report.flags import raise_flags
-from smashbench.bench.report.frontier import hypervolume, privacy_at, ranks
+from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
+from smashbench.bench.report.verdict import verdict
 from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.toml import load
 from smashbench.bench.suite.trial import Suite, victim_trial
@@ -29,25 +30,34 @@ def columns(points) -> tuple[np.ndarray, np.ndarray]:
     return accuracy[:, None], privacy[:, None]
 
 
-def counted(points, chance: float) -> float:
-    """The hypervolume by counting the cells of a grid."""
-    at = (np.arange(400) + 0.5) / 400
-    x, y = chance + (1 - chance) * at[:, None], at[None]
-    return float(np.mean(np.any([(a >= x) & (p >= y) for a, p in points], axis=0)))
+def test_an_advantage_is_a_mean_over_the_common_accuracies():
+    """Frontiers 1.1 - accuracy and 1 - accuracy where both are, whatever lies beyond."""
+    own = columns([(0.95, 0.15), (0.8, 0.3), (0.6, 0.5)])
+    other = columns([(0.9, 0.1), (0.6, 0.4), (0.4, 0.95)])
+    for first, second, expected in ((own, other, 0.1), (other, own, -0.1)):
+        mean, low, high = (float(each[0]) for each in advantage(first, second))
+        assert mean == pytest.approx(expected)
+        assert (low, high) == (0.6, 0.9)
 
 
-def test_a_hypervolume_is_an_area():
-    assert hypervolume(*columns([(0.9, 0.2), (0.5, 0.6)]), 0.0)[0] == pytest.approx(0.38)
-    assert hypervolume(*columns([(0.55, 1.0)]), 0.1)[0] == pytest.approx(0.5)
-    assert hypervolume(*columns([(0.05, 1.0)]), 0.1)[0] == 0  # below chance is worth nothing
-    assert hypervolume(*columns([(1.0, 1.3)]), 0.1)[0] == 1  # more than nothing leaked is nothing
+def test_frontiers_that_share_no_accuracy_are_not_compared():
+    found = advantage(columns([(0.9, 0.1), (0.8, 0.2)]), columns([(0.7, 0.3), (0.5, 0.5)]))
+    assert all(np.isnan(each[0]) for each in found)
+    (one, *_) = advantage(columns([(0.85, 0.4)]), columns([(0.9, 0.1), (0.8, 0.2)]))
+    assert one[0] == pytest.approx(0.4 - 0.15)  # one strength: a range of one accuracy
 
 
 @given(POINTS)
-def test_a_hypervolume_counts_cells_and_grows_with_points(points):
-    area = hypervolume(*columns(points), 0.1)[0]
-    assert area == pytest.approx(counted(points, 0.1), abs=0.01)
-    assert hypervolume(*columns(points[:1]), 0.1)[0] <= area + 1e-12
+def test_a_frontier_has_no_advantage_over_itself(points):
+    assert advantage(columns(points), columns(points))[0][0] == pytest.approx(0, abs=1e-12)
+
+
+@given(st.lists(st.floats(0.1, 0.9), min_size=2, max_size=6, unique=True), st.integers(1, 5))
+def test_a_longer_sweep_of_the_same_frontier_is_worth_nothing(accuracies, kept):
+    points = [(accuracy, 1 - accuracy) for accuracy in sorted(accuracies)]
+    mean, low, _ = advantage(columns(points), columns(points[:kept]))
+    assert mean[0] == pytest.approx(0, abs=1e-9)
+    assert low[0] == points[0][0]
 
 
 @given(POINTS, st.floats(0.1, 1))
@@ -94,7 +104,8 @@ def test_ranks_tie_where_intervals_overlap():
 
 def row(defense, strength, accuracy, error, noise=0.0, jitter=0.0) -> Row:
     """A row whose draws deviate together with those of every other row, and by ``jitter`` alone."""
-    shared = np.linspace(-0.05, 0.05, DRAWS)
+    ends = (-0.05, 0.05)  # of images: seeds alone do nothing
+    shared = np.concatenate([np.linspace(*ends, 2000), np.zeros(400), np.linspace(*ends, 400)])
     own = jitter * np.random.default_rng(0).normal(size=DRAWS)
     role = forge.ROLES.get(defense, "defense")
     made = Row(defense, strength, role, seeds=[0, 1], chance=0.1, noise=noise)
@@ -169,22 +180,50 @@ def test_two_rows_of_the_same_noise_are_compared_with_each_other():
 def test_a_line_per_defense():
     none = row("none", None, 0.95, 0.01)
     plain = [row("noise", 0.1, 0.93, 0.02, 0.1), row("noise", 0.4, 0.85, 0.05, 0.4)]
-    lines = by_name(none, *plain)
-    assert set(lines) == {"none", "noise"}
-    noise = lines["noise"]
+    better = [row("cem", 0.1, 0.92, 0.03375), row("cem", 1.0, 0.88, 0.04875)]
+    lines = by_name(none, *plain, *better)
+    assert set(lines) == {"none", "noise", "cem"}
+    noise, cem = lines["noise"], lines["cem"]
     assert noise["strengths"] == 2
-    assert noise["hypervolume"] == pytest.approx(((0.93 - 0.85) * 0.2 + (0.85 - 0.1) * 0.5) / 0.9)
     assert noise["fvu_at_2_points"] == pytest.approx(0.2)
     assert noise["fvu_at_5_points"] == pytest.approx(0.2 + 0.3 * 0.03 / 0.08)
     assert pd.isna(noise["fvu_at_1_points"])  # at .94 there is no noise
     assert lines["none"]["fvu_at_1_points"] == pytest.approx(0.1)
-    assert (noise["rank_best"], lines["none"]["rank_best"]) == (1, 2)
+    # noise has FVU .2375 at .92 and .3875 at .88: cem has .1 more, on a line of the same slope
+    assert cem["fvu_over_noise"] == pytest.approx(0.1)
+    assert (cem["from_accuracy"], cem["to_accuracy"]) == pytest.approx((0.88, 0.92))
+    assert cem["fvu_over_noise_joint_low"] > 0
+    assert noise["fvu_over_noise"] == noise["fvu_over_noise_low"] == 0
+    assert pd.isna(noise["fvu_over_noise_joint_low"])
+    assert [lines[name]["rank_best"] for name in ("cem", "noise")] == [1, 2]
+    assert pd.isna(lines["none"]["rank_best"])  # the undefended model is no defense
 
 
 def test_without_an_undefended_row_there_is_no_loss_of_accuracy():
     (line,) = by_name(row("noise", 0.1, 0.93, 0.02, 0.1)).values()
     assert pd.isna(line["fvu_at_1_points"])
     assert line["rank_best"] == line["rank_worst"] == 1
+
+
+def test_without_noise_nothing_is_ranked():
+    (line,) = by_name(row("cem", 0.1, 0.93, 0.02)).values()
+    assert pd.isna(line["rank_best"])
+    assert pd.isna(line["fvu_over_noise"])
+
+
+def test_the_verdict_names_who_beats_noise_and_what_a_conclusion_needs():
+    plain = [row("noise", 0.1, 0.93, 0.02, 0.1), row("noise", 0.4, 0.85, 0.05, 0.4)]
+    better, worse = row("cem", 0.1, 0.9, 0.04), row("cem", 1.0, 0.9, 0.02)
+    told = verdict(board(*plain, better, worse))
+    assert told[0].startswith("2 rows are compared with noise")
+    assert told[0].endswith("in all of them at once: cem 0.1.")
+    assert "some row has 2 and 1" in told[1]
+    for each in (*plain, better, worse):
+        each.seeds, each.attack_seeds = [0, 1, 2], 2
+    (alone,) = verdict(board(*plain, worse))
+    assert alone.startswith("One row is compared")
+    assert alone.endswith("at once: none.")
+    assert verdict(board(*plain)) == []
 
 
 def test_published_rows_stand_beside_their_own_protocol_alone():

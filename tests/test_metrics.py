@@ -41,6 +41,15 @@ def psnr(x: torch.Tensor, guess: torch.Tensor) -> np.ndarray:
     return METRICS["psnr"].values({"mse": mse(x, guess).numpy()}, {"mse": 1.0})
 
 
+def test_ssim_of_less_precise_images_is_computed_in_float32():
+    x, guess = torch.rand(2, 3, 3, 16, 16)
+    half = guess.bfloat16()
+    expected = ssim(x, half.float())
+    assert torch.equal(ssim(x, half), expected)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(ssim(x, half.float()), expected)
+
+
 def test_ssim_of_photographs_and_smooth_images(photos):
     x, guess = photos.test.x[:50], photos.test.x.mean(0).expand(50, -1, -1, -1)
     expected = [

@@ -54,30 +54,38 @@ def lower_bound(victim: Victim, split: Split) -> Bound | None:
     may know perfectly, and Gaussian noise of at least the level that its finest diagonal detail
     shows. That certifies far less than attacks leave, and with few features per pixel it is hardly
     more than that noise, whatever the defense adds. Fine texture counts as noise. J is taken at
-    the image itself, exact for a linear encoder and otherwise to first order in the pixel noise.
-    Jacobians are dear: the share of the prior that is left comes from a few images, the prior
-    from all.
+    the image itself, to first order in the pixel noise. Jacobians are dear: the share of the prior
+    that is left comes from a few images, the prior from all.
+
+    A known prior is as wide as the images are: J of a nonlinear encoder changes within it, and a
+    mean of bounds at single images is none (for tanh of a scalar it is above the least possible
+    error). So there is a bound for affine encoders alone.
     """
-    noise, prior = victim.defense.noise, split.prior
-    if not (noise and _is_known(victim) and victim.encode(split.test.x[:1]).isfinite().all()):
+    noise, prior, x = victim.defense.noise, split.prior, split.test.x
+    if not (noise and _is_known(victim) and victim.encode(x[:1]).isfinite().all()):
         return None
-    x = split.test.x
-    if prior is None:
-        covariances = pixel_noise(x)
-        total = _variance(covariances).mean()
-    else:
-        total = prior.weights @ _variance(prior.covariances)
-    left, whole = 0.0, 0.0
+    if prior is not None:
+        if (known := _affine(victim, x[:64])) is None:
+            return None
+        errors = [van_trees(known[0], noise, each.to(x.device)) for each in prior.covariances]
+        left = sum(w * error for w, error in zip(prior.weights.tolist(), errors, strict=True))
+        return Bound(mse=left, prior=float(prior.weights @ _variance(prior.covariances)))
+    covariances = pixel_noise(x)
+    total, left, whole = float(_variance(covariances).mean()), 0.0, 0.0
     for index in sample(len(x), IMAGES).tolist():
-        jacobian = _jacobian(victim, x[index])
-        if prior is None:
-            left += van_trees(jacobian, noise, covariances[index])
-            whole += float(_variance(covariances[index]))
-        else:
-            found = [van_trees(jacobian, noise, c.to(x.device)) for c in prior.covariances]
-            left += sum(w * b for w, b in zip(prior.weights.tolist(), found, strict=True))
-            whole += float(total)
-    return Bound(mse=float(total) * left / max(whole, 1e-30), prior=float(total))
+        left += van_trees(_jacobian(victim, x[index]), noise, covariances[index])
+        whole += float(_variance(covariances[index]))
+    return Bound(mse=total * left / max(whole, 1e-30), prior=total)
+
+
+def _affine(victim: Victim, x: Tensor) -> tuple[Tensor, Tensor] | None:
+    """J (D, P) and offset (D,), float64, of what noise is added to, J x + offset; None where
+    images x show that it is not of this form."""
+    jacobian = _jacobian(victim, x[0]).double()
+    z = victim.transform(victim.encode(x)).flatten(1).double()
+    offset = z[0] - jacobian @ x[0].flatten().double()
+    same = torch.allclose(x.flatten(1).double() @ jacobian.T + offset, z, atol=1e-5)
+    return (jacobian, offset) if same else None
 
 
 def _variance(covariance: Tensor) -> Tensor:
@@ -102,16 +110,13 @@ def optimum(victim: Victim, split: Split, released: Tensor) -> Tensor | None:
     """E[x | z~] (N, C, H, W), the reconstruction with the least possible expected squared error,
     of releases (N, C', H', W'); None unless the prior is known, encoder and transform are linear
     and the noise is Gaussian or none."""
-    prior, x = split.prior, split.test.x[:64]
+    prior = split.prior
     if prior is None or not _is_known(victim):
         return None
-    jacobian = _jacobian(victim, x[0]).double()
-    z = victim.transform(victim.encode(x)).flatten(1).double()
-    offset = z[0] - jacobian @ x[0].flatten().double()
-    if not torch.allclose(x.flatten(1).double() @ jacobian.T + offset, z, atol=1e-5):
+    if (known := _affine(victim, split.test.x[:64])) is None:
         return None
     released = released.flatten(1)
-    guess = posterior_mean(prior, jacobian, offset, victim.defense.noise, released.double())
+    guess = posterior_mean(prior, *known, victim.defense.noise, released.double())
     return guess.to(released.dtype).view(-1, *split.shape)
 
 

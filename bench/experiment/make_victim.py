@@ -20,8 +20,8 @@ class Made(NamedTuple):
     """What became of a victim."""
 
     results: VictimResults
-    correct: Tensor
-    """Share (N,) of the releases of each test image that the head classifies rightly."""
+    scores: dict[str, Tensor]
+    """Of every test image, see ``measure.Measured``."""
     samples: dict[str, Tensor]
     """The test images that are kept to be seen, uint8."""
     seconds: float
@@ -34,8 +34,8 @@ def make_victim(
     """Trains ``victim`` in place and measures it. Its weights were drawn after
     ``start(seed)``; how far the training is is kept by ``keeper``."""
     history, seconds = train(victim, split, training, keeper)
-    results, correct = measure_victim(victim, split, seed, [_finite(epoch) for epoch in history])
-    return Made(results, correct, samples_of_images(split), seconds)
+    results, scores = measure_victim(victim, split, seed, [_finite(epoch) for epoch in history])
+    return Made(results, scores, samples_of_images(split), seconds)
 
 
 def start(seed: int) -> None:

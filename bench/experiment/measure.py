@@ -38,8 +38,9 @@ class Measured(NamedTuple):
     """What is known of a victim."""
 
     results: VictimResults
-    correct: Tensor
-    """Share (N,) of the releases of each test image that the head classifies rightly."""
+    scores: dict[str, Tensor]
+    """Of every test image: ``correct`` (N,), the share of its releases that the head classifies
+    rightly, and where images come in groups ``group`` (N,)."""
 
 
 def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]) -> Measured:
@@ -68,7 +69,10 @@ def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]
         client_multiply_adds=victim.split.client_multiply_adds(split.shape),
         history=history,
     )
-    return Measured(results, correct.cpu())
+    scores = {"correct": correct.cpu()}
+    if split.test.groups is not None:
+        scores["group"] = split.test.groups.cpu()
+    return Measured(results, scores)
 
 
 def facts_of(defense: Defense) -> DefenseFacts:

@@ -72,6 +72,8 @@ class Row:
     """Bits that are sent for an image."""
     client_parameters: int | None = None
     client_multiply_adds: int | None = None
+    attack_seeds: int = 1
+    """Runs of its strongest attack on each victim."""
     noise: float = 0.0
     """Standard deviation of the noise in a release."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)
@@ -145,6 +147,13 @@ class Board:
         from smashbench.bench.report.tables import leaderboard
 
         return leaderboard(self)
+
+    @cached_property
+    def over_noise(self) -> dict[RowKey, dict[str, Estimate | None]]:
+        """What every complete row gains over plain noise."""
+        from smashbench.bench.report.comparisons import against_noise
+
+        return against_noise(self)
 
     @cached_property
     def judged(self) -> set[str]:

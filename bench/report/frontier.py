@@ -11,21 +11,37 @@ import numpy as np
 
 from smashbench.bench.report.statistics import Estimate
 
+Points = tuple[np.ndarray, np.ndarray]
+"""Accuracy and privacy, both (points, draws)."""
+STEPS = 16
+"""Accuracies at which frontiers are compared, evenly spread over a range."""
 
-def hypervolume(accuracy: np.ndarray, privacy: np.ndarray, chance: float) -> np.ndarray:
-    """The share (draws,) of the square between chance and 1 (accuracy), 0 and 1 (privacy) that
-    some point reaches or exceeds in both.
 
-    >>> hypervolume(np.array([[0.9], [0.5]]), np.array([[0.2], [0.6]]), 0.0).round(3)
-    array([0.38])
+def advantage(own: Points, other: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How much more privacy one frontier offers than another at equal accuracy.
+
+    Args:
+        own: accuracy and privacy of one.
+        other: of the other.
+
+    Returns:
+        The mean difference (draws,) over the accuracies that both were swept over, and the ends of
+        that range; NaN where there is none. So a longer sweep of the same frontier is worth
+        nothing.
+
+    >>> near, far = (np.array([[0.9], [a]]) for a in (0.8, 0.6))
+    >>> mean, low, high = advantage((near, 1 - near + 0.1), (far, 1 - far))
+    >>> [float(value[0].round(3)) for value in (mean, low, high)]
+    [0.1, 0.8, 0.9]
     """
-    order = np.argsort(-accuracy, axis=0)
-    accuracy = np.take_along_axis(accuracy, order, 0).clip(chance, 1)
-    privacy = np.take_along_axis(privacy, order, 0).clip(0, 1)
-    best = np.maximum.accumulate(privacy, axis=0)
-    ends = np.concatenate([accuracy[1:], np.full_like(accuracy[:1], chance)])
-    area: np.ndarray = ((accuracy - ends) * best).sum(0) / (1 - chance)
-    return area
+    low = np.maximum(own[0].min(0), other[0].min(0))
+    high = np.minimum(own[0].max(0), other[0].max(0))
+    low, high = (np.where(high >= low, end, np.nan) for end in (low, high))
+    total = np.zeros_like(low)
+    for share in (np.arange(STEPS) + 0.5) / STEPS:
+        at = low + share * (high - low)
+        total += privacy_at(*own, at) - privacy_at(*other, at)
+    return total / STEPS, low, high
 
 
 def privacy_at(

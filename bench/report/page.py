@@ -19,6 +19,7 @@ from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.style import INKS
 from smashbench.bench.report.svg import curves, legend
 from smashbench.bench.report.text import number
+from smashbench.bench.report.verdict import verdict
 from smashbench.bench.store.files import write_whole
 
 
@@ -52,6 +53,7 @@ def write_page(
             (row, line, _command(board, row)) for row, line in zip(board.rows, lines, strict=True)
         ],
         waiting=board.waiting,
+        verdict=verdict(board),
         metrics=metrics,
         defenses=_lines(frames["leaderboard_by_defense"]),
         drops=[round(100 * drop) for drop in DROPS],

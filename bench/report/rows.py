@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.record_table import record_line
-from smashbench.bench.report.statistics import Estimate, freedom, means, resample
+from smashbench.bench.report.statistics import Estimate, by_group, freedom, means, resample
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
@@ -30,6 +30,14 @@ from smashbench.bench.suite.trial import Suite, Trial
 
 Runs = dict[str, list[AttackRecord]]
 """Attack to its records."""
+
+
+class Images(NamedTuple):
+    """The test images that a row is about."""
+
+    number: int
+    groups: np.ndarray | None
+    """(number,) ids: images of one group are not independent; None where all are."""
 
 
 def read(*folders: Path | str) -> Board:
@@ -124,17 +132,19 @@ def _row(
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
             row.draws[metric] = resample(tables[worst][metric][None])[0]
+        row.attack_seeds = tables[worst]["mse"].shape[1]
     if row.role == "control":
         row.broken = _broken(trained, attacked)
     return row
 
 
-def _describe(row: Row, records: list[VictimRecord], store: Store) -> int:
-    """Sets what needs no attack; returns the number of test images."""
+def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
+    """Sets what needs no attack."""
     first = records[0]
     row.seeds = [record.config.seed for record in records]
-    correct = _stacked([store.arrays(record, "scores") for record in records], records, store)
-    table = correct["correct"][None, :, None].astype(np.float64)
+    scores = _stacked([store.arrays(record, "scores") for record in records], records, store)
+    images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
+    table = by_group(scores["correct"][None, :, None].astype(np.float64), images.groups)
     row.accuracy = means(table, [ACCURACY.bounds])[0]
     row.draws["accuracy"] = resample(table)[0]
     row.freedom = freedom(table.shape[1:])
@@ -149,7 +159,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> int:
     row.history = _history([record.history for record in records])
     row.bound = _mean_of([record.bound.mse if record.bound else None for record in records])
     row.optimum = _mean_of([(record.optimum or {}).get("mse") for record in records])
-    return table.shape[-1]
+    return images
 
 
 def _stacked(
@@ -168,15 +178,16 @@ def _stacked(
 
 
 def _values(
-    runs: list[AttackRecord], victim: VictimRecord, images: int, store: Store
+    runs: list[AttackRecord], victim: VictimRecord, images: Images, store: Store
 ) -> dict[str, np.ndarray]:
-    """Values (seeds, attack seeds, images) by metric, of runs that are sorted by victim."""
+    """Values (seeds, attack seeds, images or their groups) by metric, of runs that are sorted by
+    victim."""
     scores = _stacked([store.arrays(run, "scores") for run in runs], runs, store)
-    _same_images(scores["mse"].shape[1], images, runs[0], store)
+    _same_images(scores["mse"].shape[1], images.number, runs[0], store)
     floor = victim.floors["mean_image"]
-    shape = (len({run.parent for run in runs}), -1, images)
+    shape = (1, len({run.parent for run in runs}), -1, images.number)
     return {
-        name: metric.values(scores, floor).reshape(shape)
+        name: by_group(metric.values(scores, floor).reshape(shape), images.groups)[0]
         for name, metric in METRICS.items()
         if metric.judge in scores
     }

@@ -1,18 +1,22 @@
 """Intervals: of means, and by a bootstrap of what is computed from means, over victims (seeds),
-attacks on them, and test images."""
+attacks on them, and test images or the groups that these come in."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 RESAMPLES = 2000
 PARTS = 400
 DRAWS = RESAMPLES + 2 * PARTS
 QUANTILE = 0.975
 NORMAL = ndtri(QUANTILE)
+ROUNDING = 1e-12
+"""Standard errors below it are those of rounding."""
+Freedom = tuple[int, int]
+"""Degrees of freedom of seeds and of images."""
 
 
 class Estimate(NamedTuple):
@@ -27,17 +31,42 @@ class Estimate(NamedTuple):
         return self.low > other.high or other.low > self.high
 
 
+def by_group(values: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Values (k, seeds, repeats, groups) with the means of values (k, seeds, repeats, images).
+
+    Images of one group are alike, so that errors of their mean are those of a sample of groups
+    (Cameron and Miller, 2015, "A practitioner's guide to cluster-robust inference"). The mean over
+    images is a ratio, of what the groups add up to and their sizes; the value of a group is that
+    ratio's linear part, mean + G / N sum_i (x_i - mean) over its n of N images (Cochran, 1977,
+    section 2.11), which for G groups of one size is the mean of the group.
+
+    Args:
+        values: of every image.
+        groups: (images,) ids; None where images are independent: ``values`` as they are.
+
+    >>> by_group(np.array([[[[1.0, 3.0, 8.0]]]]), np.array([7, 7, 9])).round(3)
+    array([[[[1.333, 6.667]]]])
+    """
+    if groups is None:
+        return values
+    order = np.argsort(groups, kind="stable")
+    starts = np.unique(groups[order], return_index=True)[1]
+    mean = values.mean((1, 2, 3), keepdims=True)
+    sums = np.add.reduceat((values - mean)[..., order], starts, axis=-1)
+    linear: np.ndarray = mean + sums * (len(starts) / len(groups))
+    return linear
+
+
 def means(
     values: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
 ) -> list[Estimate]:
     """Means of k tables of values with 95 % intervals.
 
-    The standard error is the bootstrap's of ``resample``, which has a closed form for a mean: with
-    s the sample standard deviations of the means of seeds, of the means of images, and of what
-    neither explains, its square is s_seeds^2 / seeds + s_images^2 / images +
-    s_rest^2 / (seeds images) (Owen, 2007). The interval is that many times Student's quantile to
-    both sides, with Satterthwaite's degrees of freedom: one for two seeds that make all the
-    difference, many where it is the images that do.
+    With s the sample standard deviations of the means of seeds, of the means of images, and of
+    what neither explains, the square of the standard error is s_seeds^2 / seeds + s_images^2 /
+    images - s_rest^2 / (seeds images) (two-way random effects; Owen, 2007, section 3), and at least
+    each of the first two. The interval is that many times the quantile of Behrens and Fisher to
+    both sides (see ``_quantile``): wide where two seeds make all the difference.
 
     Args:
         values: (k, seeds, repeats, images).
@@ -56,11 +85,16 @@ def means(
     by_seed, by_image, by_both = (
         square / n for square, n in zip(squares, (*over, over[0] * over[1]), strict=True)
     )
-    quantile = _student([by_seed, by_image], freedom(values.shape[1:]))
-    half = quantile * np.sqrt(by_seed + by_image + by_both)
+    variance = _variance(by_seed, by_image, by_both)
+    half = _quantile(by_seed, variance, freedom(values.shape[1:])) * np.sqrt(variance)
     middle, limits = mean[:, 0, 0], np.array(bounds or [(-np.inf, np.inf)]).T
     ends = (np.clip(middle + side, *limits) for side in (-half, half))
     return [Estimate(*each) for each in np.transpose([middle, *ends]).tolist()]
+
+
+def _variance(by_seed: Any, by_image: Any, by_both: Any) -> Any:
+    """Of a mean: what seeds and images contribute both holds the contribution of the rest."""
+    return np.maximum(by_seed + by_image - by_both, np.maximum(by_seed, by_image))
 
 
 def _by_seed(values: np.ndarray) -> np.ndarray:
@@ -72,11 +106,16 @@ def _by_seed(values: np.ndarray) -> np.ndarray:
 
 def columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
     """``name``, ``name_low`` and ``name_high`` for a table."""
-    mean, low, high = estimate or (None, None, None)
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return {name: estimate.mean if estimate else None, **ends(name, estimate)}
 
 
-def freedom(shape: tuple[int, ...]) -> tuple[int, int]:
+def ends(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    """``name_low`` and ``name_high`` for a table."""
+    _, low, high = estimate or (None, None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def freedom(shape: tuple[int, ...]) -> Freedom:
     """Degrees of freedom of seeds (or of repeats, where there is one seed) and of images, for
     values of shape (seeds, repeats, images)."""
     seeds, repeats, images = shape
@@ -86,13 +125,13 @@ def freedom(shape: tuple[int, ...]) -> tuple[int, int]:
 def resample(values: np.ndarray) -> np.ndarray:
     """Bootstrap means (k, DRAWS) of k tables of values (k, seeds, repeats, images).
 
-    Seeds and images are crossed: every victim is scored on the same test images, so both are
-    resampled independently of each other (Owen, 2007, "The pigeonhole bootstrap"); images drawn
-    anew within each seed would count as many times as there are seeds. Repeats (attacks with
-    other seeds on one victim) are nested within seeds: they follow the seed that is drawn, and
-    are drawn themselves only where there is one seed (Davison and Hinkley, 1997, section 3.8:
-    of nested levels only the highest with replacement). One seed with one repeat contributes
-    nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
+    Seeds and images (or their groups, see ``by_group``) are crossed: every victim is scored on the
+    same test images, so both are resampled independently of each other (Owen, 2007, "The pigeonhole
+    bootstrap"); images drawn anew within each seed would count as many times as there are seeds.
+    Repeats (attacks with other seeds on one victim) are nested within seeds: they follow the seed
+    that is drawn, and are drawn themselves only where there is one seed (Davison and Hinkley, 1997,
+    section 3.8: of nested levels only the highest with replacement). One seed with one repeat
+    contributes nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
 
     The first RESAMPLES draws vary seeds and images, the next PARTS seeds alone, the last PARTS
     images alone: from these ``interval`` learns which of them matter, for anything that is
@@ -108,14 +147,14 @@ def resample(values: np.ndarray) -> np.ndarray:
 def interval(
     mean: float,
     draws: np.ndarray,
-    freedom: tuple[int, int],
+    freedom: Freedom,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Estimate:
     """The 95 % interval of anything computed from means, from its draws.
 
-    The central 95 % of the draws, stretched by Student's quantile over the normal one (Hesterberg,
-    2015, "What teachers should know about the bootstrap") with Satterthwaite's degrees of freedom:
-    one for two seeds that make all the difference, many where it is the images that do.
+    From the mean to the ends of the central 95 % of the draws; of these the variance of what
+    neither seeds nor images explain is taken out twice, since seeds alone and images alone have it,
+    too; and stretched by the quantile of Behrens and Fisher over the normal one, for few seeds.
 
     Args:
         mean: the measured value.
@@ -123,13 +162,55 @@ def interval(
         freedom: see ``freedom``.
         bounds: what the value can be.
     """
+    sides, stretch = _sides(mean, draws, freedom)
+    low, high = np.clip(mean + stretch * sides, *bounds)
+    return Estimate(float(mean), float(low), float(high))
+
+
+def _sides(
+    mean: float, draws: np.ndarray, freedom: Freedom, level: float = QUANTILE
+) -> tuple[np.ndarray, float]:
+    """From the mean to the ends of the central 95 % of the draws, of the right variance; and the
+    quantile at a level over the normal one of ``QUANTILE``."""
     both, *alone = (part[np.isfinite(part)] for part in _parts(draws))
     if not both.size:
-        return Estimate(float(mean), float(mean), float(mean))
-    stretch = _student([part.var() if part.size else 0.0 for part in alone], freedom) / NORMAL
+        return np.zeros(2), 1.0
+    by_seed, by_image = (part.var() if part.size else 0.0 for part in alone)
+    whole = both.var()
+    variance = _variance(by_seed, by_image, whole - by_seed - by_image)
     ends = np.quantile(both, [1 - QUANTILE, QUANTILE])
-    low, high = np.clip(mean + stretch * (ends - mean), *bounds)
-    return Estimate(float(mean), float(low), float(high))
+    scale = (variance / whole) ** 0.5 if whole else 1.0
+    quantile = float(_quantile(np.array(by_seed), np.array(variance), freedom, level))
+    return scale * (ends - mean), quantile / NORMAL
+
+
+def jointly(compared: Sequence[tuple[float, np.ndarray, Freedom]]) -> list[Estimate]:
+    """Intervals of several values that all hold at once with 95 % (max-t, Westfall and Young,
+    1993).
+
+    Every draw is counted in what reaches to the end of ``interval`` before it is stretched. The
+    largest of all values together is below c in 95 % of the draws that they share; c is where a
+    single normal one has the tail of a level, and the intervals are those of ``interval`` with
+    Student's quantiles at that level.
+
+    Args:
+        compared: of each, the measured value, draws (DRAWS,) as ``interval`` takes them, and
+            degrees of freedom.
+    """
+    largest = np.zeros(RESAMPLES)
+    for mean, draws, free in compared:
+        low, high = _sides(mean, draws, free)[0]
+        away = np.nan_to_num(_parts(draws)[0] - mean)
+        side = np.where(away < 0, -low, high) / NORMAL
+        scaled = np.divide(np.abs(away), side, out=np.zeros_like(away), where=side > ROUNDING)
+        largest = np.maximum(largest, scaled)
+    level = float(ndtr(np.quantile(largest, 2 * QUANTILE - 1)).clip(QUANTILE, 1 - 1e-9))
+    found = []
+    for mean, draws, free in compared:
+        sides, stretch = _sides(mean, draws, free, level)
+        low, high = mean + stretch * sides
+        found.append(Estimate(float(mean), float(low), float(high)))
+    return found
 
 
 def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -138,15 +219,49 @@ def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return draws[..., :RESAMPLES], alone[..., :PARTS], alone[..., PARTS:]
 
 
-def _student(variances: Sequence[Any], freedom: tuple[int, int]) -> np.ndarray:
-    """Student's quantile for the sum of two variances of so many degrees of freedom each, by
-    Satterthwaite; the normal one where nothing varies."""
-    known = [(variance, n) for variance, n in zip(variances, freedom, strict=True) if n]
-    total = np.sum([variance for variance, _ in known], axis=0)
-    squares = np.sum([variance**2 / n for variance, n in known], axis=0)
-    n = np.divide(total**2, squares, out=np.full_like(total, np.inf), where=squares > 0)
-    quantile: np.ndarray = stdtrit(n, QUANTILE)
-    return quantile
+def _quantile(
+    by_seed: np.ndarray, variance: np.ndarray, freedom: Freedom, level: float = QUANTILE
+) -> np.ndarray:
+    """Quantile at a level of the sum of two Student variables over its standard deviation: one
+    with the degrees of freedom of seeds and their variance, the other with those of images and the
+    rest of the variance (Fisher, 1935; it holds the truth at least as often as it says, Robinson,
+    1976). Student's where only one of them varies; the normal one where none can."""
+    seeds, images = freedom
+    if not (seeds and images):
+        return np.full_like(variance, stdtrit(seeds or images or np.inf, level))
+    angles = np.arctan2(np.sqrt(np.maximum(variance - by_seed, 0)), np.sqrt(by_seed))
+    if level != QUANTILE:
+        return _solved(np.atleast_1d(angles), freedom, level).reshape(angles.shape)
+    found: np.ndarray = np.interp(angles, ANGLES, _table(freedom))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _table(freedom: Freedom) -> np.ndarray:
+    found = _solved(ANGLES, freedom, QUANTILE)
+    found[[0, -1]] = stdtrit(freedom, QUANTILE)
+    return found
+
+
+def _solved(angles: np.ndarray, freedom: Freedom, level: float) -> np.ndarray:
+    """The quantile of cos a t(seeds) + sin a t(images), for angles a (n,), by bisection; over the
+    second it is integrated as over a function of a normal variable."""
+    cos, sin = np.maximum(np.cos(angles), 1e-9)[:, None], np.sin(angles)[:, None]
+    seeds, images = freedom
+    other = sin * stdtrit(images, ndtr(NODES))
+    low, high = np.zeros_like(cos), 2 * stdtrit([[min(freedom)]], level)
+    for _ in range(40):
+        middle = (low + high) / 2
+        inside = stdtr(seeds, (middle - other) / cos) - stdtr(seeds, (-middle - other) / cos)
+        enough = inside @ WEIGHTS[:, None] > 2 * level - 1
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    found: np.ndarray = high[:, 0]
+    return found
+
+
+ANGLES = np.linspace(0, np.pi / 2, 65)
+NODES = np.linspace(-7, 7, 501)
+WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
 @lru_cache(maxsize=2)
@@ -157,8 +272,9 @@ def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
     def draw(n: int, varied: int, start: int) -> np.ndarray:
         weights = np.full((DRAWS, n), 1 / n)
         for begin, size in ((0, RESAMPLES), (start, varied)):
-            drawn = rng.multinomial(n, np.full(n, 1 / n), size=size) / n
-            weights[begin : begin + size] += (n / max(n - 1, 1)) ** 0.5 * (drawn - 1 / n)
+            drawn = rng.normal(size=(size, n))
+            away = (drawn - drawn.mean(1, keepdims=True)) / n
+            weights[begin : begin + size] += (n / max(n - 1, 1)) ** 0.5 * away
         return np.ascontiguousarray(weights.T)
 
     return draw(seeds, PARTS, RESAMPLES), draw(images, PARTS, RESAMPLES + PARTS)

@@ -8,9 +8,10 @@ import pandas as pd
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense, matched
-from smashbench.bench.report.statistics import Estimate, columns
+from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
+from smashbench.bench.report.statistics import Estimate, columns, ends
 from smashbench.bench.report.text import estimate
+from smashbench.bench.report.verdict import verdict
 from smashbench.bench.store.files import write_whole
 
 WHOLE = (
@@ -29,7 +30,7 @@ WHOLE = (
 
 def leaderboard(board: Board) -> pd.DataFrame:
     """A line per defense and strength, in the suite's order; docs/columns.md says what is in it."""
-    compared = against_noise(board)
+    compared = board.over_noise
     metrics, attacks = board.metrics(), board.suite.attack_labels
     shown = [name for name, facts in board.diagnostics().items() if facts.column]
     return pd.DataFrame(
@@ -61,6 +62,7 @@ def _line(
             line[f"worst_{name}_attack"] = row.worst_attack(name)
     for name in OVER_NOISE:
         line |= columns(name, compared.get(name))
+    line |= ends("fvu_over_noise_joint", compared.get("fvu_over_noise_joint"))
     line |= {"bound_mse": row.bound, "optimum_mse": row.optimum}
     for attack in attacks:
         found = row.attacks[attack].estimates if attack in row.attacks else {}
@@ -110,8 +112,10 @@ def as_text(board: Board) -> str:
     """The leaderboard for a terminal."""
     metrics = [METRICS[name] for name in board.metrics() if METRICS[name].brief]
     labels = [metric.label for metric in metrics]
-    head = ["defense", "strength", "accuracy", "bound", *labels, "by", "flags"]
-    head[4] = f"worst {head[4]}"
+    labels[:1] = [f"worst {label}" for label in labels[:1]]
+    known = any(row.optimum is not None for row in board.rows)
+    best = ["optimum"] if known else []
+    head = ["defense", "strength", "accuracy", *best, *labels, "by", "flags"]
     lines = [head]
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
@@ -119,8 +123,9 @@ def as_text(board: Board) -> str:
             why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
             lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
             continue
-        bound = "" if row.bound is None else f"{row.bound:.1g}"
-        cells = [estimate(row.accuracy, ACCURACY.digits), bound]
+        cells = [estimate(row.accuracy, ACCURACY.digits)]
+        if known:
+            cells.append("" if row.optimum is None else f"{row.optimum:.4f}".lstrip("0"))
         cells += [estimate(row.worst(metric.name), metric.digits) for metric in metrics]
         flags = " ".join(flag for flag in row.flags if flag != "randomized")
         missing = f" ({row.missing} trials missing)" if row.missing else ""
@@ -133,4 +138,5 @@ def as_text(board: Board) -> str:
     if partly := board.left_out():
         names = ", ".join(partly)
         more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
+    more += [f"\n{sentence}" for sentence in verdict(board)]
     return "\n".join([text[0], rule, *text[1:], *more])

@@ -33,8 +33,8 @@ def measure_again(trial: Trial, store: Store, split: Split) -> None:
 
 def _victim(trial: Trial, record: VictimRecord, store: Store, split: Split) -> None:
     victim = restored(store, trial.key, record.checkpoint_sha256, split)
-    results, correct = measure_victim(victim, split, record.config.seed, record.history)
-    files = {"scores": {"correct": correct}, "samples": samples_of_images(split)}
+    results, scores = measure_victim(victim, split, record.config.seed, record.history)
+    files = {"scores": scores, "samples": samples_of_images(split)}
     changes = dict(results) | {
         "arrays": record.arrays | write_arrays(store, trial.key, files),
         "scoring": scoring_of(trial),

@@ -81,7 +81,7 @@ def _train(
     keeper = keeper_of(trial, store, split.hash, first)
     made = make_victim(victim, split, config.training, config.seed, keeper)
     weights = store.write_weights(trial.key, victim.weights())
-    arrays = {"scores": {"correct": made.correct}, "samples": made.samples}
+    arrays = {"scores": made.scores, "samples": made.samples}
     record = VictimRecord(
         key=trial.key,
         config=config,

@@ -138,8 +138,8 @@ def parse(text: bytes) -> Record:
 
 
 def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
-    """Refuses scores that are not what such a record has: shares of correct releases per image,
-    or every metric per image, in its bounds.
+    """Refuses scores that are not what such a record has: shares of correct releases per image and
+    which group it is of, or every metric per image, in its bounds.
 
     Raises:
         ValueError: names the array and what is wrong with it.
@@ -151,8 +151,11 @@ def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
     for name, values in arrays.items():
         if values.ndim != 1 or len(values) != len(arrays[wanted]) or not len(values):
             raise ValueError(f"{name!r} has the shape {values.shape}: not one value per image")
-        if values.dtype != np.float32:
-            raise ValueError(f"{name!r} has the type {values.dtype} instead of float32")
+        wants = np.int64 if is_victim and name == "group" else np.float32
+        if values.dtype != wants:
+            raise ValueError(f"{name!r} has the type {values.dtype} instead of {wants.__name__}")
+        if wants is np.int64:
+            continue
         if is_victim:
             low, high = 0.0, 1.0
         elif name in METRICS:

@@ -1,0 +1,145 @@
+"""Whether intervals hold the truth as often as they say, in worlds made up for it."""
+
+import numpy as np
+import pytest
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.comparisons import against_noise, by_defense
+from smashbench.bench.report.statistics import by_group, freedom, interval, means, resample
+from smashbench.bench.suite.trial import Suite
+from tests import forge
+
+pytestmark = pytest.mark.slow
+SPREADS = [(1, 0, 0, 3), (0.3, 1, 0.1, 1), (0.05, 1, 0.05, 0.5), (0, 1, 0, 1)]
+"""Standard deviations of effects of seed, image, repeat, and all else."""
+
+
+def both_ways(values: np.ndarray) -> list[np.ndarray]:
+    """Intervals (worlds, 3) of values (worlds, seeds, repeats, images), in closed form and from
+    draws."""
+    free = freedom(values.shape[1:])
+    pairs = zip(values.mean((1, 2, 3)), resample(values), strict=True)
+    return [np.array(means(values)), np.array([interval(*pair, free) for pair in pairs])]
+
+
+def covered(intervals: np.ndarray) -> float:
+    return float(np.mean((intervals[:, 1] <= 0) & (intervals[:, 2] >= 0)))
+
+
+@pytest.mark.parametrize(("seeds", "repeats"), [(1, 1), (2, 1), (3, 1), (3, 3), (5, 2)])
+@pytest.mark.parametrize("spread", SPREADS)
+def test_intervals_cover_the_truth(seeds, repeats, spread):
+    """400 worlds whose truth is 0. Two seeds cannot say how much seeds matter, so that theirs are
+    wide where seeds do not."""
+    worlds, images = 400, 200
+    if seeds == 1:  # one seed says nothing about seeds
+        spread = (0, *spread[1:2], 0, *spread[3:])
+    rng = np.random.default_rng(1)
+    shapes = [(seeds, 1, 1), (1, 1, images), (seeds, repeats, 1), (seeds, repeats, images)]
+    values = sum(
+        rng.normal(0, std, (worlds, *shape)) for std, shape in zip(spread, shapes, strict=True)
+    )
+    most = {1: 0.975, 2: 1.0, 3: 0.99, 5: 0.98}[seeds]
+    for found in both_ways(values):
+        assert 0.93 <= covered(found) <= most
+        width, needed = (
+            np.median(found[:, 2] - found[:, 1]),
+            2 * 1.96 * values.mean((1, 2, 3)).std(),
+        )
+        assert width < (5 if seeds < 3 else 2) * needed  # and are not just wide
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_intervals_of_paired_differences_cover_the_truth(seeds):
+    """Images decide each row and cancel in the difference, which seeds decide."""
+    rng, worlds, images = np.random.default_rng(0), 400, 100
+    shared = rng.normal(0, 1, (worlds, 1, 1, images))
+    rows = []
+    for _ in range(2):
+        own = rng.normal(0, 0.1, (worlds, seeds, 1, 1))
+        rows.append(shared + own + rng.normal(0, 0.05, (worlds, seeds, 1, images)))
+    draws = resample(rows[0]) - resample(rows[1])
+    free = freedom((seeds, 1, images))
+    pairs = zip((rows[0] - rows[1]).mean((1, 2, 3)), draws, strict=True)
+    assert 0.93 <= covered(np.array([interval(*pair, free) for pair in pairs])) <= 0.97
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_intervals_cover_the_truth_where_images_come_in_groups(seeds):
+    """60 groups of one to twenty images that share most of their errors; without the groups the
+    same intervals are wrong."""
+    rng, worlds = np.random.default_rng(2), 400
+    sizes = rng.integers(1, 21, 60)
+    groups = np.repeat(np.arange(60), sizes)
+    shared = rng.normal(0, 0.9, (worlds, 1, 1, 60))[..., groups]
+    own = rng.normal(0, 0.4, (worlds, 1, 1, len(groups)))
+    values = shared + own + rng.normal(0, 0.05, (worlds, seeds, 1, 1))
+    for found in both_ways(by_group(values, groups)):
+        assert 0.925 <= covered(found) <= 0.98
+    if seeds == 1:
+        assert covered(means_of(values)) < 0.6
+
+
+def means_of(values: np.ndarray) -> np.ndarray:
+    return np.array(means(values))
+
+
+CURVE = {"accuracy": lambda u: 0.9 - 0.15 * u**2, "fvu": lambda u: 0.1 + 0.5 * u}
+"""What strengths u from 0 to 1 cost and buy, of whatever label."""
+SWEEPS = {
+    "noise": (0.05, 0.3, 0.6, 0.95),
+    "the same, elsewhere": (0.2, 0.45, 0.8),
+    "the same, less far": (0.1, 0.3, 0.5),
+    "the same, in one place": (0.5, 0.55, 0.6),
+    "the same, further": (0.3, 0.7, 1.3),
+}
+
+
+def world(rng: np.random.Generator, seeds: int, groups: np.ndarray) -> Board:
+    """Families that are the same thing under other labels. Victims differ by seed, whole groups of
+    images are difficult, and every row adds errors of its own."""
+    count, wide = len(groups), rng.normal(0, 1, groups.max() + 1)
+    hard = 0.6 * wide[groups] + 0.8 * rng.normal(0, 1, count)
+    rows = []
+    for name, sweep in SWEEPS.items():
+        for u in sweep:
+            row = Row(name, u, "baseline" if name == "noise" else "defense", list(range(seeds)))
+            kinds = {"accuracy": (0.2, 0.008), "fvu": (0.1 + 0.3 * u, 0.01)}
+            for metric, (by_image, by_seed) in kinds.items():
+                values = CURVE[metric](u) + by_image * (hard + 0.5 * rng.normal(0, 1, count))
+                values = values + by_seed * rng.normal(0, 1, (1, seeds, 1, 1))
+                table = by_group(values + 0.05 * rng.normal(0, 1, (1, seeds, 1, count)), groups)
+                row.draws[metric] = resample(table)[0]
+                estimate = means(table)[0]
+                if metric == "accuracy":
+                    row.accuracy, row.freedom = estimate, freedom(table.shape[1:])
+                else:
+                    summary = forge.attack_summary(dict.fromkeys(METRICS, 0.1))
+                    summary.estimates["fvu"] = estimate
+                    row.attacks, row.draws["mse"] = {"gmm": summary}, row.draws["fvu"]
+            rows.append(row)
+    return Board(Suite("hand", "", (), ()), rows, {})
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_a_family_does_not_beat_itself(seeds):
+    """Twelve rows at once: in 95 of 100 boards none of them beats noise, and no family does, and
+    none ranks above another."""
+    rng, worlds = np.random.default_rng(seeds), 100
+    groups = np.repeat(np.arange(80), rng.integers(1, 10, 80))
+    rows = families = ranked = 0
+    each = []
+    for _ in range(worlds):
+        board = world(rng, seeds, groups)
+        found = [values for values in against_noise(board).values() if values["fvu_over_noise"]]
+        rows += any(v["fvu_over_noise_joint"].low > 0 for v in found)
+        each += [v["fvu_over_noise"].low <= 0 <= v["fvu_over_noise"].high for v in found]
+        table = by_defense(board)
+        families += bool((table.fvu_over_noise_joint_low > 0).any())
+        ranked += bool((table.rank_best > 1).any())
+    print(seeds, rows / worlds, families / worlds, ranked / worlds, np.mean(each))
+    assert rows <= 0.05 * worlds
+    assert families <= 0.05 * worlds
+    assert ranked <= 0.05 * worlds
+    assert 0.93 <= np.mean(each) <= 0.99
