@@ -2,11 +2,15 @@
 
 import json
 from contextlib import nullcontext
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from threading import Thread
 
 import pytest
 import torch
 
 from smashbench.attacks import ATTACKS
+from smashbench.bench.experiment import cell, wall
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.run import perform as performing
@@ -36,6 +40,18 @@ class Uncast(nullcontext):
 @pytest.fixture(autouse=True)
 def _uncast(monkeypatch):
     monkeypatch.setattr(torch, "autocast", Uncast)
+
+
+@pytest.fixture(autouse=True)
+def _cells_of_this_process(monkeypatch):
+    """A forked one would not have the device."""
+
+    def enter() -> Connection:
+        ours, theirs = Pipe()
+        Thread(target=cell.inhabit, args=(theirs,), daemon=True).start()
+        return ours
+
+    monkeypatch.setattr(wall, "enter", enter)
 
 
 def test_mixed_devices_are_refused_and_waiting_is_seen():

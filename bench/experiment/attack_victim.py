@@ -14,7 +14,7 @@ from smashbench.attacks.base import GRANTS, AttackError, WhiteBox, finite
 from smashbench.bench.experiment.measure import chosen_images, pixels
 from smashbench.bench.experiment.results import USERS, AttackResults, ThreatModel, Values
 from smashbench.bench.experiment.scoring import Scores, flags_of, score, summarise
-from smashbench.bench.experiment.seeds import seed_for
+from smashbench.bench.experiment.seeds import release_seed, seed_for
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.wall import behind_wall, grant
 from smashbench.datasets import Split
@@ -64,7 +64,7 @@ def attack_victim(
         raise AttackError("takes several releases of an image: name the grant 'repeats' in needs")
 
     def release() -> Tensor:
-        torch.manual_seed(seed_for("release", *seeds))  # the same for every attack
+        torch.manual_seed(release_seed(split, *seeds))  # the same for every attack
         return finite(_repeated(victim, target.z_test, attack.releases)).clone()
 
     everything = Knowledge(  # copies: what an attack does to them touches no other trial
@@ -81,16 +81,18 @@ def attack_victim(
         white_box=_white_box(victim) if "client" in attack.needs else None,
         untrained=_untrained(victim.encoder) if "architecture" in attack.needs else None,
     )
-    torch.manual_seed(seed_for("attack", label, *seeds))
-    guess, fitting, rebuilding = behind_wall(attack, grant(attack.needs, everything), release)
+    torch.manual_seed(seed_for("draw", label, *seeds, split.hash))
+    seed = seed_for("attack", label, *seeds)
+    done = behind_wall(attack, grant(attack.needs, everything), release, seed)
+    guess = done.guess
     scores = score(split.test.x, guess)
     metrics = summarise(scores, floor)
     results = AttackResults(
         metrics=metrics,
         kind=attack.kind,
-        converged=attack.converged_,
-        curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in attack.history_],
-        flags=flags_of(metrics, floor, attack.converged_),
+        converged=done.converged,
+        curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in done.history],
+        flags=flags_of(metrics, floor, done.converged),
         threat_model=ThreatModel(
             grants=[grant for grant in GRANTS if grant in attack.needs],
             aux_images=len(split.aux.x),
@@ -100,7 +102,8 @@ def attack_victim(
         ),
     )
     samples = samples_of(split, guess, scores["mse"])
-    return Attacked(results, scores, samples, pixels(guess), fitting, rebuilding)
+    seconds = done.fit_seconds, done.reconstruct_seconds
+    return Attacked(results, scores, samples, pixels(guess), *seconds)
 
 
 def _white_box(victim: Victim) -> WhiteBox:

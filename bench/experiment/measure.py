@@ -20,7 +20,7 @@ from smashbench.bench.experiment.results import (
     VictimMetrics,
     VictimResults,
 )
-from smashbench.bench.experiment.seeds import seed_for
+from smashbench.bench.experiment.seeds import release_seed, seed_for
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import WATCHED
 from smashbench.datasets import Split
@@ -119,7 +119,7 @@ def floors_of(split: Split) -> Floors:
 def optimum_of(victim: Victim, split: Split, z: Tensor, seed: int) -> Values | None:
     """Metrics of the best possible reconstruction from the releases that every attack gets; None
     where it is not known."""
-    torch.manual_seed(seed_for("release", seed))
+    torch.manual_seed(release_seed(split, seed))
     guess = optimum(victim, split, victim.protect(z))
     return None if guess is None else _means(split.test.x, guess.clamp(0, 1))
 

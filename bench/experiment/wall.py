@@ -1,128 +1,208 @@
 """The wall between an attack and what it attacks."""
 
-import time
-from collections.abc import Callable, Collection, Mapping
+import atexit
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from queue import SimpleQueue
-from threading import Thread
+from functools import cache
+from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any, NamedTuple
 
+import cloudpickle
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
-from smashbench.attacks.base import SERVICES, Grant
+from smashbench.attacks.base import SERVICES, AttackError, Grant
+from smashbench.bench.experiment.cell import ERRORS, HELLO
+from smashbench.bench.experiment.mail import GarbledError, Mail
 
-Service = Callable[[Tensor], Tensor]
-CHUNK = 500
-"""Releases per call of ``reconstruct``."""
+SERVER = "import sys; from smashbench.bench.experiment.cell import serve; serve(int(sys.argv[1]))"
+ONE = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""A process that forks has one thread; PyTorch's are set in the cell."""
+
+
+class LostError(Exception):
+    """The process of an attack ended before it could say why."""
+
+
+class CrashedError(Exception):
+    """An attack raised an error; the message is its traceback."""
 
 
 class Reconstruction(NamedTuple):
-    """What an attack made of the test releases, and the seconds it took."""
+    """What an attack made of the test releases, what it says of its fit, and the seconds it
+    took."""
 
     guess: Tensor
+    converged: bool
+    history: list[float]
     fit_seconds: float
     reconstruct_seconds: float
 
 
-class _Done(NamedTuple):
-    result: Tensor | None
-    error: BaseException | None
-
-
 def behind_wall(
-    attack: Attack, granted: Knowledge, release: Callable[[], Tensor]
+    attack: Attack, granted: Knowledge, release: Callable[[], Tensor], seed: int
 ) -> Reconstruction:
     """Fits ``attack`` and reconstructs from what ``release`` returns once it is fitted.
 
-    The attack runs in a thread of its own. The functions in ``granted`` stay on this side: the
-    attack gets stand-ins that pass a tensor over a queue and wait for the answer, as if the
-    client were another machine. So neither its stack nor anything it holds refers to test
-    images, labels or an encoder it was not granted. The wall stops mistakes, not malice: Python
-    code that imports its way to the harness can read anything in the process.
+    The attack runs in a process that never held anything but what it is sent: its grants, and in
+    the end the releases. Functions in ``granted`` stay on this side; the attack gets stand-ins
+    that pass a tensor through a pipe and wait for the answer, which is drawn here. So there is
+    nothing to find in its memory, on its stack or by imports, and what it does to PyTorch, to its
+    random numbers or to a metric, it does to itself. What comes back is JSON and tensors. Files on
+    disk stay within its reach, as they do for any program, and so does the memory of other
+    processes where the system lets it; a plug-in's file is run on this side when it is loaded.
 
     Args:
         attack: unfitted.
         granted: what its threat model grants, see ``grant``.
         release: makes the releases (N, C', H', W') or (N, n, C', H', W') to reconstruct from.
+        seed: of everything random about the attack.
 
     Raises:
-        Whatever the attack raises.
+        AttackError: the attack's own, or what it sent is no reconstruction.
+        CrashedError: it raised another error.
+        LostError: its process ended.
     """
-    requests: SimpleQueue[Any] = SimpleQueue()
-    stand_ins = {name: _stand_in(name, requests) for name in granted.services}
-    shielded, services = replace(granted, services=stand_ins), granted.services
-    started = _now()
-    _run(lambda: _fit(attack, shielded), requests, services)
-    fitted, z = _now(), release()
-    released = _now()
-    guess = _run(lambda: _reconstruct(attack, z), requests, services)
-    assert guess is not None
-    return Reconstruction(guess, fitted - started, _now() - released)
+    device = granted.images.device
+    with enter() as connection:
+        mail = Mail(connection, device)
+        try:
+            _furnish(mail, attack, granted, seed)
+            fitted, _ = _await(mail, granted, "fitted")
+            z = release()
+            mail.send("releases", tensors={"z": z})
+            done, tensors = _await(mail, granted, "done")
+            shape = (len(z), *granted.images.shape[1:])
+            guess = tensors["guess"]
+            if guess.shape != shape or not guess.is_floating_point():
+                found = tuple(guess.shape)
+                raise AttackError(f"reconstruct gives {found}: should be images {shape} in [0, 1]")
+            history = [float(loss) for loss in fitted["history"]]
+            seconds = float(fitted["seconds"]), float(done["seconds"])
+            return Reconstruction(guess, bool(fitted["converged"]), history, *seconds)
+        except (EOFError, OSError):
+            why = "its process ended without a word, perhaps for lack of memory"
+            raise LostError(f"the attack was lost: {why}") from None
+        except (GarbledError, KeyError, TypeError, ValueError) as error:
+            raise AttackError(f"its process sent what is no answer: {error}") from None
 
 
-def _now() -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter()
+def enter() -> "Connection[bytes, bytes]":
+    """A pipe to a new cell."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for _ in range(2):
+        ours, theirs = socket.socketpair()
+        with ours, theirs, suppress(OSError):
+            socket.send_fds(_server(), [HELLO], [theirs.fileno(), 1, 2])
+            theirs.close()
+            if ours.recv(len(HELLO)) == HELLO:
+                return Connection(ours.detach())
+        _server.cache_clear()  # it was killed: another is started
+    raise LostError("the attack was lost: the server of its process does not answer")
 
 
-def _fit(attack: Attack, knowledge: Knowledge) -> None:
-    attack.fit(knowledge)
+@cache
+def _server() -> socket.socket:
+    """The socket of the server that cells are forked from; it ends with this process."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-c", SERVER, str(theirs.fileno())]
+    inherited = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen(
+        command,
+        pass_fds=[theirs.fileno()],
+        env=os.environ | ONE | inherited,
+        stdin=subprocess.DEVNULL,
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
 
 
-def _reconstruct(attack: Attack, z: Tensor) -> Tensor:
-    parts = [attack.reconstruct(part).detach().float() for part in z.split(CHUNK)]
-    return torch.cat(parts)
+def _furnish(mail: Mail, attack: Attack, granted: Knowledge, seed: int) -> None:
+    """Sends all that the attack may know."""
+    mail.send(
+        "enter",
+        path=sys.path,
+        device=str(mail.device),
+        threads=torch.get_num_threads(),
+        deterministic=torch.backends.cudnn.deterministic,
+        debug_mode=torch.get_deterministic_debug_mode(),
+    )
+    mail.connection.send_bytes(_pickled(attack, granted))
+    tensors = {"images": granted.images, "groups": granted.groups}
+    mail.send(
+        "granted",
+        seed=seed,
+        classes=granted.classes,
+        services=list(granted.services),
+        others_count=granted.others_count,
+        tensors={name: value for name, value in tensors.items() if value is not None},
+    )
 
 
-def _stand_in(name: str, requests: "SimpleQueue[Any]") -> Service:
-    def ask(value: Tensor) -> Tensor:
-        answers: SimpleQueue[_Done] = SimpleQueue()
-        requests.put((name, value, answers))
-        answer = answers.get()
-        if answer.error is not None:
-            raise answer.error
-        assert answer.result is not None
-        return answer.result
+def _pickled(attack: Attack, granted: Knowledge) -> bytes:
+    """The attack, and the client as far as it is granted, on the CPU; classes that no file has
+    (of a notebook, or a plug-in) by value.
 
-    return ask
-
-
-def _run(
-    work: Callable[[], Tensor | None],
-    requests: "SimpleQueue[Any]",
-    services: Mapping[str, Service],
-) -> Tensor | None:
-    """Runs ``work`` in a thread and answers its requests until it is done."""
-
-    def run() -> None:
-        requests.put(_call(work))
-
-    Thread(target=run, daemon=True).start()
-    while not isinstance(request := requests.get(), _Done):
-        name, value, answers = request
-        answers.put(_anonymous(_call(partial(services[name], value))))
-    if request.error is not None:
-        raise request.error
-    return request.result
-
-
-def _call(work: Callable[[], Tensor | None]) -> _Done:
+    Raises:
+        AttackError: they cannot be sent.
+    """
+    networks = [
+        part
+        for part in (*(granted.white_box or ()), granted.untrained)
+        if isinstance(part, nn.Module)
+    ]
+    for module in list(sys.modules.values()):
+        made = isinstance(module, ModuleType) and module.__spec__ is None
+        if made and hasattr(module, "__file__") and module.__name__ != "__main__":
+            cloudpickle.register_pickle_by_value(module)  # of a plug-in: nobody could import it
     try:
-        return _Done(work(), None)
-    except BaseException as error:  # it is raised again on the other side
-        return _Done(None, error)
+        for network in networks:
+            network.cpu()
+        pickled: bytes = cloudpickle.dumps((attack, granted.white_box, granted.untrained))
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise AttackError(f"cannot be sent to the process that it runs in ({why})") from None
+    return pickled
 
 
-def _anonymous(done: _Done) -> _Done:
-    """An error without the frames that it came through and the errors behind it."""
-    if done.error is None:
-        return done
-    done.error.__context__ = done.error.__cause__ = None
-    return _Done(None, done.error.with_traceback(None))
+def _await(mail: Mail, granted: Knowledge, wanted: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Answers questions until there is what is wanted.
+
+    Raises:
+        What ``behind_wall`` does.
+    """
+    while True:
+        kind, facts, tensors = mail.receive()
+        if kind == wanted:
+            return facts, tensors
+        if kind == "failed":
+            known = ERRORS.get(facts["error"])
+            raise known(facts["text"]) if known else CrashedError(facts["trace"].rstrip())
+        if kind != "ask":
+            raise GarbledError(f"{kind!r} instead of {wanted!r}")
+        try:
+            answer = granted.services[facts["service"]](tensors["value"])
+        except Exception as error:
+            text = (
+                str(error) if type(error) in ERRORS.values() else f"{type(error).__name__}: {error}"
+            )
+            mail.send("refused", error=type(error).__name__, text=text)
+        else:
+            mail.send("answer", tensors={"answer": answer})
 
 
 def grant(needs: Collection[Grant], everything: Knowledge) -> Knowledge:

@@ -91,6 +91,7 @@ def attempt(
 def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outcome:
     import torch
 
+    from smashbench.bench.experiment.wall import LostError
     from smashbench.bench.run.perform import perform
 
     torch.set_num_threads(1)
@@ -100,6 +101,8 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
             perform(trial, store.folder, data, again=again)
     except (BenchError, DatasetError):
         raise
+    except LostError as error:
+        return Outcome("lost", str(error))
     except OversizedError as error:
         store.write(failure(trial, str(error), left_out=True))
         return Outcome("done")
