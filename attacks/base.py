@@ -132,17 +132,20 @@ class Knowledge:
     def parts(self, share: float) -> tuple[Tensor, Tensor]:
         """Indices to fit on and the attacker's own validation indices, a random ``share``, or a
         little more where images come in groups: no group is in both, since its images are so alike
-        that an error on them would be that of the fit.
+        that an error on them would be that of the fit. The same for every attack and seed, so that
+        fits can be compared by their errors on it.
 
         Raises:
             AttackError: fewer than two images for either.
         """
         n, of = len(self.images), ""
-        order = torch.randperm(n).to(self.images.device)
+        generator = torch.Generator().manual_seed(0)
+        order = torch.randperm(n, generator=generator).to(self.images.device)
         held = torch.arange(n, device=order.device) < round(share * n)
         if self.groups is not None:
             _, group, sizes = self.groups.unique(return_inverse=True, return_counts=True)
-            of, shuffled = f" of {len(sizes)} groups", torch.randperm(len(sizes)).to(order.device)
+            of = f" of {len(sizes)} groups"
+            shuffled = torch.randperm(len(sizes), generator=generator).to(order.device)
             before = sizes[shuffled].cumsum(0) - sizes[shuffled]
             chosen = torch.zeros_like(sizes).bool()
             chosen[shuffled] = before < round(share * n)

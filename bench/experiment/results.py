@@ -150,6 +150,11 @@ class AttackResults(Frozen):
     flags: list[RunFlag]
     threat_model: ThreatModel
 
+    @property
+    def own_error(self) -> float | None:
+        """The lowest of the curve."""
+        return min((loss for loss in self.curve if loss is not None), default=None)
+
     @model_validator(mode="after")
     def _possible(self) -> "AttackResults":
         if "mse" not in self.metrics:

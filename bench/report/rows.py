@@ -1,6 +1,6 @@
 """Records to rows: one row per defense and strength, over its seeds and attacks."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,8 @@ def board_of(suite: Suite, store: Store) -> Board:
     for trial in suite.attacks:
         attacks[str(trial.parent)].append(trial)
     with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
-        rows = [_row(key, group, attacks, records, store) for key, group in groups.items()]
+        most = _repeats(suite, records)
+        rows = [_row(key, group, attacks, most, records, store) for key, group in groups.items()]
     begun, waiting = [], []
     for row, group in zip(rows, groups.values(), strict=True):
         keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
@@ -102,6 +103,7 @@ def _row(
     key: RowKey,
     victims: list[Trial],
     attacks_on: dict[str, list[Trial]],
+    most: dict[str, int],
     records: dict[str, Record | None],
     store: Store,
 ) -> Row:
@@ -124,15 +126,18 @@ def _row(
     if not trained:
         return row
     images = _describe(row, trained, store)
-    balanced = {name: _balanced(runs, len(trained)) for name, runs in attacked.items()}
+    balanced = {
+        name: _balanced(runs, len(trained), most.get(name)) for name, runs in attacked.items()
+    }
     complete = {name: runs for name, runs in balanced.items() if runs}
-    tables = {name: _values(runs, trained[0], images, store) for name, runs in complete.items()}
+    chosen = {name: _strongest(runs) for name, runs in complete.items()}
+    tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
     estimates = _estimates(tables)
-    row.attacks = {name: _summary(runs, estimates[name]) for name, runs in complete.items()}
+    row.attacks = {name: _summary(runs, estimates[name]) for name, runs in chosen.items()}
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
             row.draws[metric] = resample(tables[worst][metric][None])[0]
-        row.attack_seeds = tables[worst]["mse"].shape[1]
+        row.attack_seeds = len(complete[worst]) // len(trained)
     if row.role == "control":
         row.broken = _broken(trained, attacked)
     return row
@@ -236,16 +241,45 @@ def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]
     return {str(name): (values / len(runs)).to_numpy() for name, values in total.items()}
 
 
-def _balanced(runs: list[AttackRecord], victims: int) -> list[AttackRecord]:
-    """The runs of an attack, as many on every victim, victim by victim; none where a victim was
-    not attacked: then the attack does not count."""
+def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
+    """Attack to how often it was run on each victim where it was run the least, of victims with no
+    trial missing: the strongest of two fits is no match for the strongest of three."""
+    runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    partial = set()
+    for trial in suite.attacks:
+        runs[str(trial.parent)][trial.attack.label if trial.attack else ""] += 1
+        if not isinstance(records[trial.key], AttackRecord):
+            partial.add(str(trial.parent))
+    least: dict[str, int] = {}
+    for key, counts in runs.items():
+        for name, n in counts.items() if key not in partial else ():
+            least[name] = min(n, least.get(name, n))
+    return least
+
+
+def _balanced(runs: list[AttackRecord], victims: int, most: int | None) -> list[AttackRecord]:
+    """The runs of an attack, as many on every victim and at most ``most``, victim by victim; none
+    where a victim was not attacked: then the attack does not count."""
     by_victim: defaultdict[str, list[AttackRecord]] = defaultdict(list)
     for run in runs:
         by_victim[run.parent].append(run)
     if len(by_victim) < victims:
         return []
-    least = min(map(len, by_victim.values()))
+    least = min([*map(len, by_victim.values()), *([most] if most else [])])
     return [run for group in by_victim.values() for run in group[:least]]
+
+
+def _strongest(runs: list[AttackRecord]) -> list[AttackRecord]:
+    """Of the runs of an attack on each victim the one with the lowest error on the attacker's own
+    validation images; all of them where it has none."""
+    if not all(run.own_error is not None for run in runs):
+        return runs
+    best: dict[str, AttackRecord] = {}
+    for run in runs:
+        rival = best.setdefault(run.parent, run)
+        if (run.own_error, run.config.seed) < (rival.own_error, rival.config.seed):
+            best[run.parent] = run
+    return list(best.values())
 
 
 def _broken(victims: list[VictimRecord], attacks: Runs) -> dict[int, float]:

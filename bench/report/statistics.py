@@ -13,8 +13,6 @@ PARTS = 400
 DRAWS = RESAMPLES + 2 * PARTS
 QUANTILE = 0.975
 NORMAL = ndtri(QUANTILE)
-ROUNDING = 1e-12
-"""Standard errors below it are those of rounding."""
 Freedom = tuple[int, int]
 """Degrees of freedom of seeds and of images."""
 
@@ -185,26 +183,30 @@ def _sides(
 
 
 def jointly(compared: Sequence[tuple[float, np.ndarray, Freedom]]) -> list[Estimate]:
-    """Intervals of several values that all hold at once with 95 % (max-t, Westfall and Young,
-    1993).
+    """Intervals of several values that all hold at once with 95 % (min-P, Westfall and Young,
+    1993; balanced, Beran, 1988).
 
-    Every draw is counted in what reaches to the end of ``interval`` before it is stretched. The
-    largest of all values together is below c in 95 % of the draws that they share; c is where a
-    single normal one has the tail of a level, and the intervals are those of ``interval`` with
-    Student's quantiles at that level.
+    Each draw of a value has a share of that value's draws that are as far out; the smallest share
+    among all values of a draw is below some level in 5 % of the draws that they share. Intervals
+    are those of ``interval`` with quantiles at that level: at 5 % where all values move together,
+    at least at 5 % over their number.
 
     Args:
         compared: of each, the measured value, draws (DRAWS,) as ``interval`` takes them, and
             degrees of freedom.
     """
-    largest = np.zeros(RESAMPLES)
-    for mean, draws, free in compared:
-        low, high = _sides(mean, draws, free)[0]
-        away = np.nan_to_num(_parts(draws)[0] - mean)
-        side = np.where(away < 0, -low, high) / NORMAL
-        scaled = np.divide(np.abs(away), side, out=np.zeros_like(away), where=side > ROUNDING)
-        largest = np.maximum(largest, scaled)
-    level = float(ndtr(np.quantile(largest, 2 * QUANTILE - 1)).clip(QUANTILE, 1 - 1e-9))
+    if not compared:
+        return []
+    outside = 2 * (1 - QUANTILE)
+    smallest = np.ones(RESAMPLES)
+    for _, draws, _ in compared:
+        both = _parts(draws)[0]
+        known = np.isfinite(both)
+        order = np.sort(both[known])
+        ranks = [np.searchsorted(order, both[known], side) for side in ("left", "right")]
+        below = np.mean(ranks, axis=0) / max(len(order), 1)
+        smallest[known] = np.minimum(smallest[known], 2 * np.minimum(below, 1 - below))
+    level = 1 - max(float(np.quantile(smallest, outside)), outside / len(compared)) / 2
     found = []
     for mean, draws, free in compared:
         sides, stretch = _sides(mean, draws, free, level)

@@ -10,7 +10,7 @@ from pydantic import StringConstraints, field_validator
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, Name
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
