@@ -12,6 +12,8 @@ from smashbench.datasets.base import Dataset, DatasetError, Images, Part, Prior,
 SIDE, FACTORS = 16, 12
 SPREAD, DETAIL, APART = 0.01, 0.005, 0.03
 """Standard deviations per factor, of the independent detail, and between the means."""
+WIDE = 0.025
+"""Standard deviation per factor where there are few."""
 
 
 class Gaussian(Dataset):
@@ -23,6 +25,8 @@ class Gaussian(Dataset):
 
     Args:
         components: of the mixture; every part has as many images of one as of another.
+        dimensions: smooth factors of a component, without detail: then images have so few
+            dimensions, and vary more; 0 for the 12 factors and the detail.
         train, val, aux, test: images per part.
         seed: seed of the mixture and of the images.
     """
@@ -31,23 +35,25 @@ class Gaussian(Dataset):
         self,
         *,
         components: Annotated[int, Ge(1), Le(1000)] = 3,
+        dimensions: Annotated[int, Ge(0), Le(12)] = 0,
         train: Images = 1000,
         val: Images = 100,
         aux: Images = 20_000,
         test: Images = 5000,
         seed: Seed = 0,
     ) -> None:
-        self.components, self.seed = components, seed
+        self.components, self.dimensions, self.seed = components, dimensions, seed
         self.train, self.val, self.aux, self.test = train, val, aux, test
 
     def load(self, root: Path | None = None) -> Split:
         rng = np.random.default_rng([self.seed, self.components])
         means = 0.5 + APART * _fields(rng, self.components)
-        factors = SPREAD * _fields(rng, self.components, FACTORS)
+        spread, detail = (WIDE, 0.0) if self.dimensions else (SPREAD, DETAIL)
+        factors = spread * _fields(rng, self.components, self.dimensions or FACTORS)
         factors[:, 0] = factors[0, 0]
         sizes = {"train": self.train, "val": self.val, "aux": self.aux, "test": self.test}
-        parts = {name: _draw(rng, means, factors, n) for name, n in sizes.items()}
-        covariance = factors.transpose(0, 2, 1) @ factors + DETAIL**2 * np.eye(SIDE**2)
+        parts = {name: _draw(rng, means, factors, detail, n) for name, n in sizes.items()}
+        covariance = factors.transpose(0, 2, 1) @ factors + detail**2 * np.eye(SIDE**2)
         prior = Prior(
             torch.full((self.components,), 1 / self.components, dtype=torch.float64),
             torch.from_numpy(means),
@@ -66,11 +72,13 @@ def _fields(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return fields.reshape(*shape, -1)
 
 
-def _draw(rng: np.random.Generator, means: np.ndarray, factors: np.ndarray, n: int) -> Part:
+def _draw(
+    rng: np.random.Generator, means: np.ndarray, factors: np.ndarray, detail: float, n: int
+) -> Part:
     component = rng.permutation(np.arange(n) % len(means))
-    code = rng.standard_normal((n, 1, FACTORS))
+    code = rng.standard_normal((n, 1, factors.shape[1]))
     x = means[component] + (code @ factors[component])[:, 0]
-    x += DETAIL * rng.standard_normal(x.shape)
+    x += detail * rng.standard_normal(x.shape)
     if x.min() < 0 or x.max() > 1:
         raise DatasetError("gaussian: an image left [0, 1]; use another seed")
     y = torch.from_numpy(code[:, 0, 0] > 0).long()

@@ -13,6 +13,7 @@ from smashbench.bench.experiment.bounds import (
     posterior_mean,
     van_trees,
 )
+from smashbench.bench.experiment.integrals import integrated_mean
 from smashbench.datasets import Prior
 from smashbench.datasets.gaussian import Gaussian
 from tests.fitted import victim_of
@@ -91,6 +92,52 @@ def test_the_posterior_mean_equals_numerical_integration():
             torch.tensor([[z]], dtype=torch.float64),
         )
         assert float(found) == pytest.approx(expected, abs=1e-6)
+
+
+def test_integration_equals_the_closed_form_where_both_are():
+    split = Gaussian(components=2, dimensions=2, aux=10, test=40).load()
+    victim = victim_of("linear", "noise", {"noise": 0.3}, split.shape, 2)
+    z = victim.release(split.test.x)
+    expected = optimum(victim, split, z)
+
+    def release(x):
+        return victim.encode(x.view(-1, *split.shape)).flatten(1)
+
+    found = integrated_mean(split.prior, release, 0.3, z.flatten(1))
+    assert found is not None
+    torch.testing.assert_close(found.view(expected.shape).float(), expected, atol=3e-4, rtol=0)
+    assert integrated_mean(split.prior, release, 0.001, z.flatten(1)) is None  # too coarse a grid
+    wide = Gaussian(aux=10, test=10).load().prior
+    assert integrated_mean(wide, release, 0.3, z.flatten(1)) is None  # too many dimensions
+
+
+def test_integration_through_a_bend_by_hand():
+    """One pixel N(.5, .1^2), seen as tanh(9 (x - .5)) + N(0, .4^2)."""
+    prior = Prior(
+        torch.ones(1, dtype=torch.float64),
+        torch.tensor([[0.5]], dtype=torch.float64),
+        torch.tensor([[[0.01]]], dtype=torch.float64),
+    )
+    x = np.linspace(-1, 2, 300_001)
+    density = np.exp(-((x - 0.5) ** 2) / 0.02)
+    for z in (-1.3, 0.2, 0.9):
+        weight = density * np.exp(-((z - np.tanh(9 * (x - 0.5))) ** 2) / 0.32)
+        expected = (weight * x).sum() / weight.sum()
+        pair = torch.tensor([[z], [z - 0.5]])
+        found = integrated_mean(prior, lambda x: torch.tanh(9 * (x - 0.5)), 0.4, pair)
+        assert found is not None
+        assert float(found[0]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_bent_encoder_has_an_optimum_where_images_have_two_dimensions():
+    split = Gaussian(components=1, dimensions=2, aux=10, test=20).load()
+    victim = victim_of("bent", "noise", {"noise": 0.5}, split.shape, 2)
+    z = victim.release(split.test.x)
+    least = optimum(victim, split, z)
+    assert least is not None
+    errors = [(guess - split.test.x).square().mean() for guess in (least, split.train.x.mean(0))]
+    assert errors[0] < 0.3 * errors[1]
+    assert lower_bound(victim, split) is None
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.05])

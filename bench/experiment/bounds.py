@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from smashbench.attacks.base import require_memory
+from smashbench.bench.experiment.integrals import integrated_mean
 from smashbench.bench.experiment.results import Bound
 from smashbench.bench.experiment.victim import Victim
 from smashbench.datasets import Prior, Split
@@ -108,15 +109,24 @@ def pixel_noise(x: Tensor) -> Tensor:
 
 def optimum(victim: Victim, split: Split, released: Tensor) -> Tensor | None:
     """E[x | z~] (N, C, H, W), the reconstruction with the least possible expected squared error,
-    of releases (N, C', H', W'); None unless the prior is known, encoder and transform are linear
-    and the noise is Gaussian or none."""
+    of releases (N, C', H', W'); None unless the prior is known, the noise is Gaussian, or none, and
+    encoder and transform are affine or the images have one or two dimensions."""
     prior = split.prior
     if prior is None or not _is_known(victim):
         return None
-    if (known := _affine(victim, split.test.x[:64])) is None:
+    noise, flat = victim.defense.noise, released.flatten(1)
+    guess: Tensor | None = None
+    if known := _affine(victim, split.test.x[:64]):
+        guess = posterior_mean(prior, *known, noise, flat.double())
+    elif noise:
+
+        def release(x: Tensor) -> Tensor:
+            images = x.to(released).view(-1, *split.shape)
+            return victim.transform(victim.encode(images)).flatten(1)
+
+        guess = integrated_mean(prior, release, noise, flat)
+    if guess is None:
         return None
-    released = released.flatten(1)
-    guess = posterior_mean(prior, *known, victim.defense.noise, released.double())
     return guess.to(released.dtype).view(-1, *split.shape)
 
 

@@ -2,6 +2,7 @@
 
 from smashbench.bench.experiment.models.airbench import Airbench
 from smashbench.bench.experiment.models.base import Model, SplitModel
+from smashbench.bench.experiment.models.bent import Bent
 from smashbench.bench.experiment.models.linear import Linear
 from smashbench.bench.experiment.models.resnet import ResNet18, ResNet20
 from smashbench.bench.experiment.models.small import Small
@@ -9,6 +10,7 @@ from smashbench.bench.experiment.models.vgg11 import Vgg11
 
 MODELS: dict[str, type[Model]] = {
     "linear": Linear,
+    "bent": Bent,
     "small": Small,
     "vgg11": Vgg11,
     "resnet18": ResNet18,
