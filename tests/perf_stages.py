@@ -31,6 +31,7 @@ from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml
 from smashbench.bench.suite.trial import Trial
 from smashbench.defenses.cem import Cem, Refitted
+from tests.inside import cells_inside
 
 TRAINING = "training: forward, backward, optimiser"
 REST = "everything else"
@@ -124,6 +125,7 @@ def stages(suite: str, settings: list[str], only: list[str], data: Path | None) 
         for holder, name, stage in STAGES:
             timed = clock.timed(getattr(holder, name), stage)
             patches.enter_context(patch.object(holder, name, timed))
+        patches.enter_context(cells_inside())
         patches.enter_context(patch.object(Victim, "encode", encoding))
         patches.enter_context(patch.object(perform, "keeper_of", keeper))
         patches.enter_context(patch.object(perform, "attack_victim", attack))

@@ -2,15 +2,11 @@
 
 import json
 from contextlib import nullcontext
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from threading import Thread
 
 import pytest
 import torch
 
 from smashbench.attacks import ATTACKS
-from smashbench.bench.experiment import cell, wall
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.run import perform as performing
@@ -18,6 +14,7 @@ from smashbench.bench.suite.options import options_of
 from smashbench.bench.suite.toml import load
 from smashbench.defenses import DEFENSES
 from tests.fitted import victim_of
+from tests.inside import cells_inside
 from tests.pretend import pretending, waits
 from tests.worlds import SMALL, blurred, images, world
 
@@ -43,15 +40,9 @@ def _uncast(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _cells_of_this_process(monkeypatch):
-    """A forked one would not have the device."""
-
-    def enter() -> Connection:
-        ours, theirs = Pipe()
-        Thread(target=cell.inhabit, args=(theirs,), daemon=True).start()
-        return ours
-
-    monkeypatch.setattr(wall, "enter", enter)
+def _inside():
+    with cells_inside():
+        yield
 
 
 def test_mixed_devices_are_refused_and_waiting_is_seen():

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection
 from threading import Event, Lock, Thread
 from time import perf_counter
@@ -30,6 +31,8 @@ CHUNK = 500
 """Releases per call of ``reconstruct``."""
 ERRORS: dict[str, type[Exception]] = {"AttackError": AttackError, "OversizedError": OversizedError}
 """What is raised again on the other side as what it was."""
+PRELOADED = ("sklearn.mixture", "torch._dynamo")
+"""What attacks import when they first need it: seconds of every cell."""
 HELLO = b"+"
 """What is said through the socket, and answered from the cell."""
 OVER = Event()
@@ -42,6 +45,8 @@ def serve(descriptor: int) -> None:
     Args:
         descriptor: of the socket; with a pipe come the files that the cell writes to.
     """
+    for name in PRELOADED:
+        import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as door:
