@@ -45,7 +45,8 @@ def test_images_of_one_group_are_all_fitted_on_or_all_held_out():
     assert sorted([*fit.tolist(), *val.tolist()]) == list(range(60))
     assert len(val) == 15  # a group of 5 more than 12 images
     assert not set((fit // 5).tolist()) & set((val // 5).tolist())
-    assert not torch.equal(val, known.parts(0.2)[1])
+    torch.manual_seed(17)
+    assert torch.equal(val, known.parts(0.2)[1])  # whatever the seed: fits can be compared
     alone = replace(known, groups=torch.arange(60))  # as if there were none
     assert len(alone.parts(0.2)[1]) == 12
     with pytest.raises(AttackError, match="60 aux images of 1 groups are too few to hold out 20%"):
