@@ -31,10 +31,11 @@ CHUNK = 500
 """Releases per call of ``reconstruct``."""
 ERRORS: dict[str, type[Exception]] = {"AttackError": AttackError, "OversizedError": OversizedError}
 """What is raised again on the other side as what it was."""
-PRELOADED = ("sklearn.mixture", "torch._dynamo")
-"""What attacks import when they first need it: seconds of every cell."""
+HEAVY = ("sklearn.mixture", "torch._dynamo")
+"""What attacks import when they first need it, in seconds; once one has, the server does it for all
+that follow."""
 HELLO = b"+"
-"""What is said through the socket, and answered from the cell."""
+"""What is said through the socket, before the names of what to import, and answered by the cell."""
 OVER = Event()
 """Whether everything was said."""
 
@@ -45,12 +46,16 @@ def serve(descriptor: int) -> None:
     Args:
         descriptor: of the socket; with a pipe come the files that the cell writes to.
     """
-    for name in PRELOADED:
-        import_module(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as door:
-        while descriptors := socket.recv_fds(door, 1, 3)[1]:
+        while True:
+            message, descriptors, *_ = socket.recv_fds(door, 1000, 3)
+            if not descriptors:
+                os._exit(0)
+            for name in HEAVY:
+                if name in message.decode():
+                    import_module(name)
             if os.fork() == 0:
                 door.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -60,7 +65,6 @@ def serve(descriptor: int) -> None:
                 _locked_in(descriptors[0])
             for file in descriptors:
                 os.close(file)
-    os._exit(0)
 
 
 def _locked_in(descriptor: int) -> None:
@@ -122,7 +126,8 @@ def inhabit(connection: "Connection[bytes, bytes]") -> None:
         parts = [attack.reconstruct(part).detach().float() for part in z.split(CHUNK)]
         seconds = _now() - begun
         OVER.set()
-        mail.send("done", seconds=seconds, tensors={"guess": torch.cat(parts)})
+        heavy = [name for name in HEAVY if name in sys.modules]
+        mail.send("done", seconds=seconds, heavy=heavy, tensors={"guess": torch.cat(parts)})
     except (EOFError, OSError):
         raise
     except BaseException as error:

@@ -19,12 +19,14 @@ from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import SERVICES, AttackError, Grant
-from smashbench.bench.experiment.cell import ERRORS, HELLO
+from smashbench.bench.experiment.cell import ERRORS, HEAVY, HELLO
 from smashbench.bench.experiment.mail import GarbledError, Mail
 
 SERVER = "import sys; from smashbench.bench.experiment.cell import serve; serve(int(sys.argv[1]))"
 ONE = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """A process that forks has one thread; PyTorch's are set in the cell."""
+_heavy: set[str] = set()
+"""Of ``HEAVY``, what attacks have imported so far."""
 
 
 class LostError(Exception):
@@ -79,6 +81,7 @@ def behind_wall(
             z = release()
             mail.send("releases", tensors={"z": z})
             done, tensors = _await(mail, granted, "done")
+            _heavy.update(name for name in HEAVY if name in done["heavy"])
             shape = (len(z), *granted.images.shape[1:])
             guess = tensors["guess"]
             if guess.shape != shape or not guess.is_floating_point():
@@ -101,7 +104,8 @@ def enter() -> "Connection[bytes, bytes]":
     for _ in range(2):
         ours, theirs = socket.socketpair()
         with ours, theirs, suppress(OSError):
-            socket.send_fds(_server(), [HELLO], [theirs.fileno(), 1, 2])
+            message = HELLO + " ".join(_heavy).encode()
+            socket.send_fds(_server(), [message], [theirs.fileno(), 1, 2])
             theirs.close()
             if ours.recv(len(HELLO)) == HELLO:
                 return Connection(ours.detach())
