@@ -11,13 +11,14 @@ from pathlib import Path
 from threading import Lock, Thread
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor
 
 from smashbench.attacks.base import Attack, AttackError, Knowledge, WhiteBox
-from smashbench.bench.experiment import scoring
+from smashbench.bench.experiment import scoring, wall
 from smashbench.bench.experiment.attack_victim import _untrained
 from smashbench.bench.experiment.seeds import release_seed, seed_for
 from smashbench.bench.experiment.victim import Victim
@@ -427,6 +428,28 @@ def test_the_seed_decides_what_an_attack_draws(photos):
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+class Learner(Thief):
+    """Says whether scikit-learn was there before, and imports it."""
+
+    def prepare(self) -> None:
+        self.history_ = [float("sklearn.mixture" in sys.modules)]
+        import sklearn.mixture  # noqa: F401
+
+    def look(self, z):
+        return iter(())
+
+
+def test_what_one_attack_imported_is_there_for_the_next(photos):
+    known = Knowledge(photos.aux.x, 10, {})
+    with patch.object(wall, "_heavy", set()):
+        wall._server.cache_clear()  # a new one
+        found = [
+            behind_wall(Learner(), known, lambda: torch.zeros(4, 3), seed=0).history
+            for _ in range(2)
+        ]
+    assert found == [[0.0], [1.0]]
 
 
 class Failing(Thief):
