@@ -78,11 +78,7 @@ def test_intervals_cover_the_truth_where_images_come_in_groups(seeds):
     for found in both_ways(by_group(values, groups)):
         assert 0.925 <= covered(found) <= 0.98
     if seeds == 1:
-        assert covered(means_of(values)) < 0.6
-
-
-def means_of(values: np.ndarray) -> np.ndarray:
-    return np.array(means(values))
+        assert covered(np.array(means(values))) < 0.6
 
 
 CURVE = {"accuracy": lambda u: 0.9 - 0.15 * u**2, "fvu": lambda u: 0.1 + 0.5 * u}
@@ -138,7 +134,6 @@ def test_a_family_does_not_beat_itself(seeds):
         table = by_defense(board)
         families += bool((table.fvu_over_noise_joint_low > 0).any())
         ranked += bool((table.rank_best > 1).any())
-    print(seeds, rows / worlds, families / worlds, ranked / worlds, np.mean(each))
     assert rows <= 0.05 * worlds
     assert families <= 0.05 * worlds
     assert ranked <= 0.05 * worlds

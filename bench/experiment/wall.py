@@ -5,8 +5,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from multiprocessing.connection import Connection
@@ -75,10 +75,11 @@ def behind_wall(
     device = granted.images.device
     with enter() as connection:
         mail = Mail(connection, device)
-        try:
+        with _other_side():
             _furnish(mail, attack, granted, seed)
             fitted, _ = _await(mail, granted, "fitted")
-            z = release()
+        z = release()
+        with _other_side():
             mail.send("releases", tensors={"z": z})
             done, tensors = _await(mail, granted, "done")
             _heavy.update(name for name in HEAVY if name in done["heavy"])
@@ -90,11 +91,18 @@ def behind_wall(
             history = [float(loss) for loss in fitted["history"]]
             seconds = float(fitted["seconds"]), float(done["seconds"])
             return Reconstruction(guess, bool(fitted["converged"]), history, *seconds)
-        except (EOFError, OSError):
-            why = "its process ended without a word, perhaps for lack of memory"
-            raise LostError(f"the attack was lost: {why}") from None
-        except (GarbledError, KeyError, TypeError, ValueError) as error:
-            raise AttackError(f"its process sent what is no answer: {error}") from None
+
+
+@contextmanager
+def _other_side() -> Iterator[None]:
+    """Says what it means that a cell fell silent, or sent something strange."""
+    try:
+        yield
+    except (EOFError, OSError):
+        why = "its process ended without a word, perhaps for lack of memory"
+        raise LostError(f"the attack was lost: {why}") from None
+    except (GarbledError, KeyError, TypeError, ValueError) as error:
+        raise AttackError(f"its process sent what is no answer: {error}") from None
 
 
 def enter() -> "Connection[bytes, bytes]":

@@ -91,7 +91,8 @@ def means(
 
 
 def _variance(by_seed: Any, by_image: Any, by_both: Any) -> Any:
-    """Of a mean: what seeds and images contribute both holds the contribution of the rest."""
+    """Of a mean. The contributions of seeds and of images both have that of the rest in them; it
+    counts once."""
     return np.maximum(by_seed + by_image - by_both, np.maximum(by_seed, by_image))
 
 
