@@ -4,8 +4,10 @@ SUITE ?= quick
 RUN := .venv/bin/python
 
 .venv/ready: requirements.txt pyproject.toml
+	@echo "Setting up .venv, once: packages of about 6 GB, PyTorch above all; minutes, by the connection."
 	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@echo "Downloading and installing packages; pip shows how far it is."
+	$(RUN) -m pip install --disable-pip-version-check --require-hashes -r requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	mkdir -p .venv/typed && ln -sfn ../.. .venv/typed/smashbench
 	touch $@

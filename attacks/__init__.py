@@ -7,10 +7,14 @@ from smashbench.attacks.decoder import Decoder
 from smashbench.attacks.gmm import Gmm
 from smashbench.attacks.knn import Knn
 from smashbench.attacks.map import Map
+from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.reference_decoder import ReferenceDecoder
 from smashbench.attacks.ridge import Ridge
+from smashbench.attacks.set_decoder import SetDecoder
+from smashbench.attacks.stolen_query_decoder import StolenQueryDecoder
+from smashbench.attacks.unrolled import Unrolled
 
 ATTACKS: dict[str, type[Attack]] = {
     "mean": Mean,
@@ -20,9 +24,13 @@ ATTACKS: dict[str, type[Attack]] = {
     "knn": Knn,
     "decoder": Decoder,
     "query_decoder": QueryDecoder,
+    "stolen_query_decoder": StolenQueryDecoder,
     "reference_decoder": ReferenceDecoder,
+    "mask_decoder": MaskDecoder,
     "averaging": Averaging,
+    "set_decoder": SetDecoder,
     "map": Map,
+    "unrolled": Unrolled,
 }
 
 __all__ = ["ATTACKS", "Attack", "Knowledge"]

@@ -1,42 +1,47 @@
 """The network of the trained attacks: works at the resolution of the features."""
 
+from collections.abc import Sequence
 from math import isqrt, prod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pixel_unshuffle, silu, unfold
+from torch.nn.functional import dropout, interpolate, pixel_unshuffle, silu, unfold
 
-from smashbench.attacks.base import AttackError, require_memory
+from smashbench.attacks.base import require_memory
 
-UNFOLDED = 2**30
+UNFOLDED = 2**29
 """Most bytes of neighbourhoods that are unfolded at once."""
+NEIGHBOURHOODS, INPUTS = (5, 3, 1), 2000
+"""Sizes of the neighbourhoods of the linear map: the first with at most so many features."""
 
 
 def as_map(z: Tensor) -> Tensor:
     """Features as maps (N, C', H', W'): maps as they are, T = n^2 tokens (N, T, D) on a square of
-    n x n places, and anything else as one place."""
+    n x n places, T = n^2 + 1 tokens so that the first, of no place, is at each of them, too; and
+    anything else as one place."""
     if z.ndim == 4:
         return z
     side = isqrt(z.shape[1]) if z.ndim == 3 else 0
     if z.ndim == 3 and side**2 == z.shape[1]:
         return z.mT.reshape(len(z), z.shape[2], side, side)
+    if z.ndim == 3 and side**2 + 1 == z.shape[1]:
+        everywhere = z[:, 0, :, None, None].expand(-1, -1, side, side)
+        return torch.cat([as_map(z[:, 1:]), everywhere], 1)
     return z.flatten(1)[:, :, None, None]
 
 
 class Network(nn.Module):
-    """The mean image, a linear map of 5x5 neighbourhoods, and a residual correction that is zero
-    at the start.
+    """The mean image, a linear map of 5x5 neighbourhoods (smaller ones where there are many
+    channels), and a residual correction that is zero at the start. Where features do not tile the
+    image, it makes a larger one, which is resized bilinearly.
 
     Args:
         z: releases (N, ...) to standardise by, see ``as_map``.
-        x: their images (N, C, H, W); H and W are multiples of H' and W'.
+        x: their images (N, C, H, W).
         width, blocks: size of the residual trunk.
         hidden: units of a fully connected path beside the trunk's first layer, for what a
             neighbourhood does not show; 0 leaves it out.
         dropped: share of the trunk's inner activations that dropout drops.
-
-    Raises:
-        AttackError: the features do not tile the image.
     """
 
     mean: Tensor
@@ -48,18 +53,14 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         z = as_map(z)
-        channels, factor = z.shape[1], x.shape[2] // z.shape[2]
-        if not factor or x.shape[2:] != (z.shape[2] * factor, z.shape[3] * factor):
-            raise AttackError(
-                f"decoder: images of {tuple(x.shape[2:])} pixels are no whole multiple of "
-                f"features of {tuple(z.shape[2:])}"
-            )
+        channels, factor = z.shape[1], max(map(_covering, x.shape[2:], z.shape[2:]))
+        made = (z.shape[2] * factor, z.shape[3] * factor)
         pixels = x.shape[1] * factor**2
         self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
         self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
         self.register_buffer("image", x.mean(0))
         self.linear = _neighbourhood_map(
-            (z - self.mean) / self.std, pixel_unshuffle(x - self.image, factor)
+            (z - self.mean) / self.std, pixel_unshuffle(_resized(x - self.image, made), factor)
         )
         self.stem = nn.Conv2d(channels, width, 3, padding=1)
         self.context = nn.Linear(width, width)
@@ -77,8 +78,22 @@ class Network(nn.Module):
         if self.wide:
             low = low + self.wide(z)
         correction = self.out(silu(self.trunk(low)))
-        image: Tensor = self.image + self.shuffle(self.linear(z) + correction)
+        image: Tensor = self.image + _resized(
+            self.shuffle(self.linear(z) + correction), self.image.shape[1:]
+        )
         return image
+
+
+def _covering(pixels: int, places: int) -> int:
+    """The least whole number of pixels a place at which places reach over all pixels."""
+    return -(-pixels // places)
+
+
+def _resized(x: Tensor, size: Sequence[int]) -> Tensor:
+    """Images x as they are, or resized bilinearly where they have another size."""
+    if x.shape[2:] == tuple(size):
+        return x
+    return interpolate(x, tuple(size), mode="bilinear", antialias=True)
 
 
 class _Wide(nn.Module):
@@ -109,14 +124,15 @@ class _Residual(nn.Module):
         return x + self.second(inner)
 
 
-def _neighbourhood_map(z: Tensor, low: Tensor, size: int = 5) -> nn.Conv2d:
+def _neighbourhood_map(z: Tensor, low: Tensor) -> nn.Conv2d:
     """The convolution of standardised z (N, C', H', W') that predicts ``low`` (N, P, H', W') with
     the least squared error, slightly ridged; in closed form. A single place has no neighbours.
 
     Raises:
         OversizedError: the moments do not fit in memory.
     """
-    size = size if max(z.shape[2:]) > 1 else 1
+    fitting = [size for size in NEIGHBOURHOODS if z.shape[1] * size**2 <= INPUTS]
+    size = fitting[0] if fitting and max(z.shape[2:]) > 1 else 1
     inputs, places = z.shape[1] * size**2 + 1, z.shape[2] * z.shape[3]
     require_memory(
         8 * inputs * (4 * inputs + 2 * low.shape[1]),

@@ -10,11 +10,16 @@ from smashbench.attacks.base import Attack, Knowledge, releases, require_memory
 
 PENALTIES = torch.logspace(-6, 1, 15)
 """Candidates for the ridge penalty, in units of the mean variance of a feature."""
+WIDE = 512
+"""Features above which, if there are fewer pairs than features, the dual form is solved."""
 
 
 class Ridge(Attack):
     """Linear MMSE estimate x = mu_x + S_xz (S_zz + lambda I)^-1 (z~ - mu_z), Hoerl and Kennard
     (1970); lambda is chosen on the attacker's own validation images.
+
+    With many features and fewer pairs the same estimate comes from its dual form, in the inner
+    products of the releases: n x n numbers instead of D x D (Saunders, Gammerman and Vovk, 1998).
 
     Args:
         draws: releases per image that the moments are averaged over (1 if nothing is random).
@@ -22,6 +27,7 @@ class Ridge(Attack):
     """
 
     kind = "closed_form"
+    basis_: Tensor | None
     weight_: Tensor
     mean_z_: Tensor
     mean_x_: Tensor
@@ -44,7 +50,8 @@ class Ridge(Attack):
     def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
         """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
         ``val`` pairs. Sets ``weight_`` (D, P), ``mean_z_`` (D,) and ``mean_x_`` (P,) for
-        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``.
+        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``. In the dual form
+        ``basis_`` (N, D) is what releases are multiplied by before ``weight_`` (N, P).
 
         Raises:
             OversizedError: the moments do not fit in memory.
@@ -52,17 +59,24 @@ class Ridge(Attack):
         self.image_shape_ = x.shape[1:]
         z, x, z_val, x_val = (values.flatten(1) for values in (z, x, z_val, x_val))
         n, d, p = len(z) + len(z_val), z.shape[1], x.shape[1]
+        dual = len(z) < d and d > WIDE
+        size = len(z) if dual else d
         require_memory(
-            8 * (3 * d * d + 3 * d * p) + 4 * n * (2 * d + p),
+            8 * (3 * size * size + 3 * size * p) + 4 * n * (2 * d + p),
             f"a linear map of {d} features to {p} pixels in closed form",
         )
         mean_z, mean_x = z.mean(0), x.mean(0)
         centred = z - mean_z
-        values, vectors = torch.linalg.eigh((centred.T @ centred / len(z)).double())
-        cross = vectors.T @ (centred.T @ (x - mean_x) / len(z)).double()
-        spread = values.clamp_min(0).mean().clamp_min(1e-12)
+        self.basis_ = centred if dual else None
+        moments = (centred @ centred.T if dual else centred.T @ centred) / len(z)
+        values, vectors = torch.linalg.eigh(moments.double())
+        spread = (values.clamp_min(0).sum() / d if dual else values.clamp_min(0).mean()).clamp_min(
+            1e-12
+        )
+        cross = vectors.T @ ((x - mean_x if dual else centred.T @ (x - mean_x)) / len(z)).double()
         penalties = PENALTIES.to(values) * spread
-        scores = ((z_val - mean_z).double() @ vectors).float()
+        scores = ((z_val - mean_z) @ centred.T).double() if dual else (z_val - mean_z).double()
+        scores = (scores @ vectors).float()
         errors = []
         for penalty in penalties:
             scaled = cross / (values.clamp_min(0) + penalty)[:, None]
@@ -76,5 +90,7 @@ class Ridge(Attack):
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
-        guess = (z.flatten(1) - self.mean_z_) @ self.weight_ + self.mean_x_
-        return guess.clamp(0, 1).view(-1, *self.image_shape_)
+        seen = z.flatten(1) - self.mean_z_
+        if self.basis_ is not None:
+            seen = seen @ self.basis_.T
+        return (seen @ self.weight_ + self.mean_x_).clamp(0, 1).view(-1, *self.image_shape_)

@@ -6,16 +6,16 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from smashbench.bench import commands as do
 from smashbench.bench.errors import BenchError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0, 1 when trials failed or rows moved, 2 for
-    bad input."""
-    parser = _parser()
-    choice = parser.parse_args(arguments)
+    """Runs a command; returns the exit code: 0, 1 when trials failed, rows moved or an audit
+    found too much, 2 for bad input."""
+    choice = parser().parse_args(arguments)
     try:
         code: int = choice.command(choice)
     except Exception as error:
@@ -31,12 +31,68 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+EXAMPLES = {
+    "run": """
+  smashbench run quick
+  smashbench run cifar10_cpu --data ~/data
+  smashbench run quick --only defense=noise --only seed=0 --dry-run
+  smashbench run quick --set seeds=[0,1,2] --set training.epochs=20 --out results/longer""",
+    "rerun": """
+  smashbench rerun results/quick
+  smashbench rerun results/quick --failed""",
+    "rescore": """
+  smashbench rescore results/quick --plugin my_metric.py""",
+    "trial": """
+  smashbench trial 0123456789abcdef --out results/quick --suite quick""",
+    "status": """
+  smashbench status results/quick""",
+    "report": """
+  smashbench report results/quick
+  smashbench report results/quick theirs --out both --replace""",
+    "figure": """
+  smashbench figure results/quick
+  smashbench figure results/quick tradeoff_fvu attacks --out ~/paper/figures""",
+    "pack": """
+  smashbench pack results/quick
+  smashbench pack audit""",
+    "submit-check": """
+  smashbench submit-check results/mine/packed.zip
+  smashbench submit-check mine/packed.zip --board results/cifar10_cpu --plugin my_defense.py""",
+    "compare": """
+  smashbench compare results/quick again""",
+    "audit": """
+  smashbench audit --features z.npy --images x.npy
+  smashbench audit --model mine.py:encoder --images DIR --fail-below fvu=.5""",
+    "list": """
+  smashbench list
+  smashbench list --plugin my_defense.py""",
+    "check": """
+  smashbench check my_defense.py""",
+    "fetch": """
+  smashbench fetch cifar10 --data ~/data""",
+}
+"""What people type, by command; a test parses each."""
+
+
+class _Command(argparse.ArgumentParser):
+    """A command, with examples below its help."""
+
+    def __init__(self, **options: Any) -> None:
+        name = options["prog"].split()[-1]
+        super().__init__(
+            epilog=f"examples:{EXAMPLES[name]}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **options,
+        )
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line takes."""
     parser = argparse.ArgumentParser(
         prog="smashbench",
         description="Privacy attacks and defenses for split inference, benchmarked.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     run = commands.add_parser("run", help="run a suite, or continue it, and report")
     run.set_defaults(command=do.run)
     run.add_argument("suite", help="name of a built-in suite or path of a TOML file")
@@ -69,16 +125,38 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(command=do.report)
     report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="several: one board")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: the folder itself")
+    report.add_argument(
+        "--replace",
+        action="store_true",
+        help="a defense that a later folder has, too, has its rows alone",
+    )
+    figure = commands.add_parser("figure", help="draw figures for a paper, in a column's width")
+    figure.set_defaults(command=do.figure)
+    figure.add_argument("folder", type=Path, metavar="DIR")
+    figure.add_argument("names", nargs="*", metavar="NAME", help="e.g. tradeoff_fvu; default: all")
+    figure.add_argument(
+        "--style", choices=("paper", "screen"), default="paper", help="paper: PDF; default: paper"
+    )
+    figure.add_argument("--out", type=Path, metavar="DIR", help="default: DIR/STYLE")
     pack = commands.add_parser("pack", help="records and scores into one file: to share, for speed")
     pack.set_defaults(command=do.pack)
     pack.add_argument("folder", type=Path, metavar="DIR")
     pack.add_argument(
         "--reconstructions", action="store_true", help="pack these, too: large, for new metrics"
     )
+    submit = commands.add_parser("submit-check", help="may a packed run or audit stand on a board?")
+    submit.set_defaults(command=do.submit_check)
+    submit.add_argument("file", type=Path, metavar="FILE", help="of `pack`; or a results folder")
+    submit.add_argument(
+        "--board", type=Path, metavar="DIR", help="the results that it is to stand beside"
+    )
     compare = commands.add_parser("compare", help="rows that moved beyond their intervals")
     compare.set_defaults(command=do.compare)
     compare.add_argument("before", type=Path, metavar="DIR_A")
     compare.add_argument("after", type=Path, metavar="DIR_B")
+    audit = commands.add_parser("audit", help="attack an encoder of your own, or its features")
+    audit.set_defaults(command=do.audit)
+    _audit_options(audit)
     listing = commands.add_parser("list", help="defenses, attacks, datasets, models and suites")
     listing.set_defaults(command=do.list_all)
     check = commands.add_parser("check", help="test the components of plug-ins, and explain")
@@ -103,7 +181,8 @@ def _parser() -> argparse.ArgumentParser:
             help="keep records that were made by code that has changed since; the report says so",
         )
     rescore.set_defaults(keep_outdated=True)  # it makes nothing anew
-    for command in (run, rerun, rescore, trial, status, report, compare, listing, fetch):
+    reading = (status, report, figure, compare, submit, listing, fetch)
+    for command in (run, rerun, rescore, trial, *reading):
         command.add_argument(
             "--plugin",
             type=Path,
@@ -132,11 +211,53 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--time-limit", type=float, default=240, metavar="MINUTES", help="of a trial; 240"
         )
-    for command in (run, rerun, rescore, trial, check, fetch):
+    for command in (run, rerun, rescore, trial, check, submit, fetch):
         command.add_argument(
             "--data", type=Path, metavar="DIR", help="data folder; default: SMASHBENCH_DATA"
         )
     return parser
+
+
+def _audit_options(audit: argparse.ArgumentParser) -> None:
+    what = audit.add_argument_group("what is audited (files: npy, npz, safetensors; FILE:ARRAY)")
+    what.add_argument("--images", required=True, metavar="FILE", help="or a folder of image files")
+    what.add_argument("--features", metavar="FILE", help="what leaves the client, in their order")
+    what.add_argument("--model", metavar="FILE.py:NAME", help="or the encoder itself")
+    what.add_argument("--head", metavar="FILE.py:NAME", help="the server's part: logits")
+    what.add_argument("--labels", metavar="FILE", help="classes, from 0; or the word folders")
+    what.add_argument("--groups", metavar="FILE", help="e.g. persons; or the word folders")
+    what.add_argument("--layout", choices=("NCHW", "NHWC"), help="of images in a file")
+    what.add_argument(
+        "--size", type=int, default=64, metavar="PIXELS", help="of image files; default: 64"
+    )
+    what.add_argument(
+        "--repeated", action="store_true", help="the features' second axis counts releases"
+    )
+    what.add_argument(
+        "--trust-order", action="store_true", help="though features seem to be of other images"
+    )
+    how = audit.add_argument_group("how")
+    how.add_argument(
+        "--tune-head", action="store_true", help="tune a copy of the head to each what-if defense"
+    )
+    how.add_argument("--test-share", type=float, default=0.3, metavar="SHARE", help="default: .3")
+    how.add_argument("--budget", type=float, default=5, metavar="MINUTES", help="about; default: 5")
+    how.add_argument("--memory", type=float, default=4, metavar="GIB", help="default: 4")
+    how.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    how.add_argument(
+        "--out", type=Path, default=Path("audit"), metavar="DIR", help="default: audit"
+    )
+    how.add_argument(
+        "--no-gallery", action="store_false", dest="gallery", help="show no images on the page"
+    )
+    for option, what_for in (("below", "fvu=.5"), ("above", "rank_1=.1")):
+        how.add_argument(
+            f"--fail-{option}",
+            action="append",
+            default=[],
+            metavar="METRIC=VALUE",
+            help=f"exit with 1 where the interval reaches {option} it, e.g. {what_for}",
+        )
 
 
 def entry() -> int:

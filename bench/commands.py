@@ -1,8 +1,8 @@
 """What each command does; imports wait until it is known which one was typed."""
 
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,14 @@ from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.plugged import plug
 
 if TYPE_CHECKING:
-    from smashbench.bench.experiment.models import Model
     from smashbench.bench.run.engines import RunOptions
     from smashbench.bench.suite.trial import Suite
 
 
 def run(choice: Namespace) -> int:
     """Runs a suite, or lists what that would be."""
+    if sys.stderr.isatty():  # the imports take seconds
+        print(f"{choice.suite}: reading the suite and its images", file=sys.stderr)
     from smashbench.bench.run.status import listing
     from smashbench.bench.suite import toml
 
@@ -157,7 +158,20 @@ def report(choice: Namespace) -> int:
     plug(choice.plugins)
     if len(choice.folders) > 1 and choice.out is None:
         raise BenchError("a report of several folders needs --out DIR, a folder of its own")
-    write_report(choice.folders, choice.out or choice.folders[0])
+    if choice.replace and len(choice.folders) < 2:
+        raise BenchError("--replace is about several folders: name the one with newer rows last")
+    write_report(choice.folders, choice.out or choice.folders[0], newer=choice.replace)
+    return 0
+
+
+def figure(choice: Namespace) -> int:
+    """Draws figures."""
+    from smashbench.bench.report.write import write_figures
+
+    plug(choice.plugins)
+    out = choice.out or choice.folder / choice.style
+    for path in write_figures([choice.folder], out, choice.names, choice.style):
+        print(path)
     return 0
 
 
@@ -166,9 +180,28 @@ def pack(choice: Namespace) -> int:
     from smashbench.bench.store.pack import pack
     from smashbench.bench.store.store import Store
 
+    if (choice.folder / "audit.json").exists():
+        from smashbench.bench.auditing.saved import pack_audit
+
+        print(f"the audit is in {pack_audit(choice.folder)}, without its images")
+        return 0
     packed = pack(choice.folder, reconstructions=choice.reconstructions)
     print(f"{packed} trials are in {choice.folder / Store.PACK}")
     return 0
+
+
+def submit_check(choice: Namespace) -> int:
+    """Says whether a submission can stand on a board."""
+    from smashbench.bench.submitting.check import check
+
+    plug(choice.plugins)
+    found = check(choice.file, choice.board, _data(choice))
+    for finding in found:
+        print(f"{finding.kind:8}{finding.text}")
+    problems = sum(finding.kind == "PROBLEM" for finding in found)
+    told = f"{problems} problem{'' if problems == 1 else 's'}"
+    print(f"\n{told}: {choice.file} can{'not' if problems else ''} stand beside others")
+    return 1 if problems else 0
 
 
 def compare(choice: Namespace) -> int:
@@ -184,52 +217,20 @@ def compare(choice: Namespace) -> int:
     return 1 if moved else 0
 
 
+def audit(choice: Namespace) -> int:
+    """Audits an encoder, or features."""
+    from smashbench.bench.auditing.command import run
+
+    return run(choice)
+
+
 def list_all(choice: Namespace) -> int:
-    """Lists every component with the first sentence of its description."""
-    from smashbench.attacks import ATTACKS
-    from smashbench.bench.experiment.metrics import METRICS
-    from smashbench.bench.experiment.models import MODELS
-    from smashbench.bench.suite import toml
-    from smashbench.datasets import DATASETS
-    from smashbench.defenses import DEFENSES
+    """Lists every component."""
+    from smashbench.bench.listing import listed
 
     plug(choice.plugins)
-    tables: Mapping[str, Mapping[str, object]] = {
-        "defenses": DEFENSES,
-        "attacks": ATTACKS,
-        "datasets": DATASETS,
-        "models": MODELS,
-    }
-    lines = {
-        title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
-        for title, table in tables.items()
-    }
-    for name, model in MODELS.items():
-        lines["models"][name] += f": {_described(model())}"
-    lines["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
-    for title, entries in (lines | {"suites": toml.names()}).items():
-        print(title)
-        for name, text in entries.items():
-            print(f"  {name:<15} {' '.join(text.split()).rstrip('.')}")
+    print(listed())
     return 0
-
-
-def _described(model: "Model") -> str:
-    """What the client of a model sends, holds and computes, for 32x32 images."""
-    from math import prod
-
-    import torch
-
-    try:
-        with torch.device("meta"):  # shapes alone
-            split = model.build((3, 32, 32), 10)
-            shape = split.feature_shape((3, 32, 32))
-            operations = split.client_multiply_adds((3, 32, 32))
-    except Exception as error:  # of a model of somebody's own
-        return f"cannot be built for 32x32 images: {type(error).__name__}: {error}"
-    sent = "x".join(map(str, shape))
-    held = f"{split.client_parameters:,} client parameters, {operations / 1e6:.1f} M multiply-adds"
-    return f"sends {sent} = {prod(shape)} numbers; {held}"
 
 
 def check(choice: Namespace) -> int:

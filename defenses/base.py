@@ -81,6 +81,11 @@ class Defense(nn.Module):
     """``control``: undefended, what the attacks must break. ``baseline``: plain noise, what every
     other defense is compared with."""
 
+    group: ClassVar[str] = "other"
+    """What kind of defense it is, by which tables, colours and legends put defenses together:
+    ``baseline``, ``noise``, ``sparsity``, ``information``, ``adversarial``, ``CEM``, ``stacks``,
+    ``warning`` for what looks like a defense and is none, or any other short text."""
+
     diagnostics: Mapping[str, Diagnostic] = {}
     """What ``penalty`` reports and how it is shown. What is not declared is recorded, not shown."""
 
@@ -103,6 +108,10 @@ class Defense(nn.Module):
     refit: Literal["clean", "epoch"] = "clean"
     """What ``refresh`` is given: features of the training images from an evaluation pass without
     augmentation, or those that the epoch before came across (augmented; no second pass)."""
+
+    differentiates_images: bool = False
+    """Whether ``penalty`` differentiates with respect to the images: ``Step.images`` then require
+    a gradient."""
 
     epoch: int = 0
     """Set by the training loop at the start of every epoch."""

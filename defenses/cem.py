@@ -44,6 +44,7 @@ class Cem(Defense):
     """
 
     strength = "lam"
+    group = "CEM"
     stacked = {"noise": 0.0}
     diagnostics = {
         "surrogate": Diagnostic("surrogate (unweighted penalty)", logarithmic=True, column=True),

@@ -22,6 +22,7 @@ class Dropout(Defense):
     """
 
     strength = "rate"
+    group = "sparsity"
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, *, rate: Annotated[float, Ge(0), Lt(1)] = 0.3
@@ -31,8 +32,13 @@ class Dropout(Defense):
         self.transform_is = "random" if rate else "smooth"
 
     def transform(self, z: Tensor) -> Tensor:
-        return z * (torch.rand_like(z) >= self.rate) if self.rate else z
+        return z * (torch.rand_like(self._droppable(z)) >= self.rate) if self.rate else z
+
+    def _droppable(self, z: Tensor) -> Tensor:
+        """What of features is kept or dropped as one has one entry here."""
+        return z
 
     def payload(self, released: Tensor) -> int:
         features = released[0].numel()
-        return min(FLOAT * features, ceil(FLOAT * features * (1 - self.rate)) + features)
+        left = ceil(FLOAT * features * (1 - self.rate))
+        return min(FLOAT * features, left + self._droppable(released)[0].numel())

@@ -16,6 +16,7 @@ class Noise(Defense):
 
     strength = "noise"
     role: ClassVar[Role] = "baseline"
+    group = "noise"
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, *, noise: Annotated[float, Ge(0)] = 0.1

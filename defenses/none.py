@@ -7,3 +7,4 @@ class NoDefense(Defense):
     """No defense: the features leave the client as they are."""
 
     role = "control"
+    group = "baseline"

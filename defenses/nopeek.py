@@ -22,6 +22,7 @@ class NoPeek(Defense):
     """
 
     strength = "weight"
+    group = "information"
     diagnostics = {"distance_correlation": Diagnostic("distance correlation", column=True)}
 
     def __init__(

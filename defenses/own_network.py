@@ -15,10 +15,10 @@ class OwnNetwork:
     say, whose error becomes a penalty.
 
     It is no ``nn.Module``: its parameters are neither in the victim's optimiser nor in its
-    checkpoint, and no attack reaches them. It has a random stream of its own, so that the victim
-    draws the same numbers with it and without. ``train_step`` takes one step of Adam; to use the
-    network in a penalty, call it after that step: gradients reach what it is given and leave none
-    in it.
+    checkpoint, and no attack reaches them: copies, like the one that a white-box attack is given,
+    begin anew. It has a random stream of its own, so that the victim draws the same numbers with
+    it and without. ``train_step`` takes one step of Adam; to use the network in a penalty, call it
+    after that step: gradients reach what it is given and leave none in it.
 
     Args:
         build: makes the network, in the stream of its own.
@@ -30,6 +30,12 @@ class OwnNetwork:
         self._build, self._lr = build, lr
         self._stream = torch.Generator().manual_seed(seed).get_state()
         self._network: nn.Module | None = None
+        self._kept: dict[str, Any] | None = None
+        """What it is to go on from, once its device is known."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: vars(self)[name] for name in ("_build", "_lr", "_stream")}
+        return kept | {"_network": None, "_kept": None}
 
     def train_step(self, z: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
         """One step that lowers ``loss`` of the network's output for releases ``z`` (B, ...), whose
@@ -50,6 +56,8 @@ class OwnNetwork:
 
     def progress(self) -> dict[str, Any]:
         """Its state, for ``Defense.progress``."""
+        if self._kept is not None:
+            return self._kept
         if self._network is None:
             return {"stream": self._stream}
         return {
@@ -58,19 +66,20 @@ class OwnNetwork:
             "optimiser": self._optimiser.state_dict(),
         }
 
-    def resume(self, progress: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """Goes on from what ``progress`` gave, on ``device``."""
-        if "network" in progress:
-            with self._own_stream(torch.device(device)):
-                network = self._made(torch.device(device))
-            network.load_state_dict(progress["network"])
-            self._optimiser.load_state_dict(progress["optimiser"])
+    def resume(self, progress: dict[str, Any]) -> None:
+        """Goes on from what ``progress`` gave, on the device of the next release."""
         self._stream = progress["stream"].cpu()
+        self._network, self._kept = None, progress if "network" in progress else None
 
     def _made(self, device: torch.device) -> nn.Module:
         if self._network is None:
             self._network = self._build().to(device)
             self._optimiser = torch.optim.Adam(self._network.parameters(), self._lr)
+            if self._kept is not None:
+                self._network.load_state_dict(self._kept["network"])
+                self._optimiser.load_state_dict(self._kept["optimiser"])
+                torch.set_rng_state(self._stream)  # building drew from it
+                self._kept = None
         return self._network
 
     @contextmanager

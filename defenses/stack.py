@@ -21,6 +21,8 @@ class Stack(Defense):
         parts: label to defense, in the order in which features pass them.
     """
 
+    group = "stacks"
+
     def __init__(self, parts: Mapping[str, Defense]) -> None:
         first = next(iter(parts.values()))
         super().__init__(first.shape, first.classes)
@@ -41,6 +43,7 @@ class Stack(Defense):
             self.transform_is = "rough"
         self.noise = 0.0 if self.mixed else self.total_noise
         self.gaussian = all(part.gaussian for part in parts.values() if part.noise)
+        self.differentiates_images = any(p.differentiates_images for p in parts.values())
         refits = {part.refit for part in parts.values() if _refits(part)}
         if len(refits) > 1:
             raise ValueError("parts of a stack refit on the same features: give all one `refit`")

@@ -67,7 +67,7 @@ def batch(n: int, classes: int, shape=SHAPE) -> tuple[Tensor, Tensor]:
 
 def step_of(z: Tensor, y: Tensor) -> Step:
     """A training step with these clean features and labels; the release is the features."""
-    return Step(z.new_zeros(len(z), 3, 4, 4), y, z, lambda z: z)
+    return Step(z.new_zeros(len(z), 3, 4, 4).requires_grad_(), y, z, lambda z: z)
 
 
 def victim_of(

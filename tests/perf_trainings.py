@@ -11,6 +11,7 @@ from smashbench.bench.experiment.make_victim import start
 from smashbench.bench.experiment.progress import Keeper, State
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
+from smashbench.bench.suite import toml as suite
 from smashbench.datasets import Split
 from smashbench.datasets.photos import Photos
 from tests.fitted import victim_of
@@ -26,26 +27,48 @@ QUICK: dict[str, dict[str, Any]] = {
     "slot_attention": {"lam": 3.0, "warmup_epochs": 2, "scale": 1.0, "shutoff_steps": 10},
 }
 """Options as in the suite ``quick``, at a strength in the middle."""
+Chosen = dict[str, tuple[str, dict[str, Any]]]
+"""Label to the name of a defense and its options."""
 
 
-def trainings(epochs: int = 12, names: tuple[str, ...] = tuple(QUICK)) -> list[str]:
-    """CPU-seconds of trainings as in ``quick``, and those over ``noise``."""
+def trainings(epochs: int = 12, of_all: int = 3) -> list[str]:
+    """CPU-seconds of trainings as in ``quick``, and those over ``noise``; and of all defenses, in
+    fewer epochs."""
     split = Photos(train=2000, val=200, aux=1500, test=500).load()
     training = Training(epochs=epochs, lr=0.003, precision=precision())
+    ours: Chosen = {name: (name, {"noise": 0.2} | options) for name, options in QUICK.items()}
     for name in ("noise", "kmeans_cem", "gmm_cem"):  # what is imported and set up once
-        in_turn((name,), split, training.model_copy(update={"epochs": 2}))
-    seconds = in_turn(names, split, training)
+        in_turn({name: ours[name]}, split, training.model_copy(update={"epochs": 2}))
+    shorter = training.model_copy(update={"epochs": of_all})
+    return [
+        *_table(in_turn(ours, split, training), LIMIT),
+        "\nEvery defense of the suite `zoo` that is no stack, at a strength in the middle, "
+        f"{of_all} epochs:\n",
+        *_table(in_turn(of_the_zoo(), split, shorter)),
+    ]
+
+
+def _table(seconds: dict[str, float], limit: float | None = None) -> list[str]:
     lines = ["| defense | CPU-seconds | over `noise` |", "|---|---|---|"]
     for name, each in seconds.items():
-        ratio = f"{each / seconds['noise']:.3f}"
-        limit = "" if name == "noise" else f"{ratio} (limit {LIMIT:.2f})"
-        lines.append(f"| {name} | {each:.2f} | {limit} |")
+        ratio = f"{each / seconds['noise']:.3f}" + (f" (limit {limit:.2f})" if limit else "")
+        lines.append(f"| {name} | {each:.2f} | {'' if name == 'noise' else ratio} |")
     return lines
 
 
-def in_turn(names: tuple[str, ...], split: Split, training: Training) -> dict[str, float]:
+def of_the_zoo() -> Chosen:
+    """Every defense of ``zoo`` that is no stack, at its middle strength."""
+    found: dict[str, list[Any]] = {}
+    for trial in suite.load("zoo", ["seeds=[0]"]).victims:
+        found.setdefault(trial.victim.defense.label, []).append(trial.victim.defense)
+    middle = {label: each[len(each) // 2].parts for label, each in found.items()}
+    return {label: (p[0].name, p[0].options) for label, p in middle.items() if len(p) == 1}
+
+
+def in_turn(chosen: Chosen, split: Split, training: Training) -> dict[str, float]:
     """CPU-seconds of whole trainings. They take turns by the epoch, so that a machine that slows
     down slows all of them; each is a thread, and only one runs at a time."""
+    names = list(chosen)
     seconds = dict.fromkeys(names, 0.0)
     turns = [Semaphore(0) for _ in names]
 
@@ -54,7 +77,7 @@ def in_turn(names: tuple[str, ...], split: Split, training: Training) -> dict[st
         torch.set_num_threads(1)
         name, since = names[place], time.process_time()
         start(0)
-        victim = victim_of("small", name, {"noise": 0.2} | QUICK[name], split.shape, split.classes)
+        victim = victim_of("small", *chosen[name], split.shape, split.classes)
 
         def pass_on(state: State) -> None:
             nonlocal since

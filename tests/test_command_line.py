@@ -72,7 +72,7 @@ def test_list_shows_every_component_with_a_line():
     assert done.returncode == 0
     for word in ("kmeans_cem", "decoder", "photos", "vgg11", "quick", "K-means CEM"):
         assert word in done.stdout
-    assert max(map(len, done.stdout.splitlines())) < 200
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_make_help_lists_every_target():

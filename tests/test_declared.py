@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
+from smashbench.bench.experiment.measure import facts_of
 from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import DefenseFacts, DiagnosticFacts
 from smashbench.bench.report import figures, style, svg
 from smashbench.bench.report.board import Board
-from smashbench.bench.report.figures.tradeoff import floors_of
 from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.tables import as_text
+from smashbench.bench.report.view import floors_of
 from smashbench.bench.report.write import write_report
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.store.saved_suite import save_suite
@@ -91,7 +92,8 @@ def everywhere(folder: Path, suite: Suite, printed: str) -> None:
     assert f'<option value="mae">{MAE.axis}</option>' in page
     assert 'id="plot-mae"' in page
     assert re.search(r"mean image [^;]*MAE \.\d{3}", page)
-    assert "MAE" in printed.splitlines()[0]
+    (head,) = [line for line in printed.splitlines() if line.startswith("defense ")]
+    assert "MAE" in head
 
 
 def kept(folder: Path, defenses=("none", "noise", "mine"), lost=(), **changes) -> Suite:
@@ -129,7 +131,8 @@ def test_a_figure_is_one_entry(tmp_path, monkeypatch, capsys):
     assert "extra.png  extra.svg" in capsys.readouterr().out
     assert "none 1, noise 1, mine 1" in (tmp_path / "extra.svg").read_text()
     page = (tmp_path / "report.html").read_text()
-    shown = r'<summary>An extra picture of the rows.</summary><figure><img [^>]*"data:image/webp;'
+    shown = r"<summary>An extra picture of the rows.</summary>\s*<figure><div [^>]*>"
+    shown += r'<img [^>]*"data:image/webp;'
     assert re.search(shown, page)
     wanted[0] = False
     write_report([tmp_path], tmp_path)
@@ -139,22 +142,25 @@ def test_a_figure_is_one_entry(tmp_path, monkeypatch, capsys):
 
 
 def colours(board: Board) -> list[dict[str, str]]:
-    """The colour of every defense, in every figure that has a legend of them, and on the page."""
-    found = []
+    """The colour of every defense, in every figure that names them, and on the page."""
+    names, found = list(board.by_defense), []
     for figure in figures.figures():
         if figure.name.startswith("tradeoff_") or figure.name in ("attacks", "surrogates"):
             assert figure.applies(board)
-            (legend,) = figure.draw(board).legends
-            pairs = zip(legend.get_texts(), legend.legend_handles, strict=True)
-            found.append({text.get_text(): line.get_color() for text, line in pairs})
-            found[-1].pop("hollow: flagged", None)
-    assert len(found) == len(METRICS) + 2
+            drawn = figure.draw(board)
+            texts = [(t.get_text().split()[0], t.get_color()) for a in drawn.axes for t in a.texts]
+            for legend in filter(None, (axes.get_legend() for axes in drawn.axes)):
+                pairs = zip(legend.get_texts(), legend.legend_handles, strict=True)
+                texts += [(text.get_text(), line.get_color()) for text, line in pairs]
+            colour = dict(texts)
+            found.append({name: colour[name] for name in names})
+    assert len(found) == sum(metric.brief for metric in METRICS.values()) + 2
     found.append({})
-    for drawn in svg.curves(board, METRICS["mse"]).split('<g class="c')[1:]:
+    (panel,) = svg.curves(board, METRICS["mse"])
+    for drawn in panel["wide"].split('<g class="c')[1:]:
         found[-1][re.search(r'aria-label="(\w+) 1:', drawn)[1]] = f"c{drawn[0]}"
-    found.append(
-        {name: re.search(r'class="(c\d)"', symbol)[1] for name, symbol in svg.legend(board)}
-    )
+    inks = {name: re.search(r'class="(c\d)"', symbol)[1] for name, symbol in svg.symbols(board)}
+    found.append({name: inks[name] for name in names})
     return found
 
 
@@ -206,16 +212,25 @@ def test_what_a_defense_declares_is_read_from_its_records(tmp_path):
     assert board.controls == [row]
     assert "no_control" not in row.flags
     assert row.broken == {0: pytest.approx(0.1)}
-    assert board.diagnostics() == FACTS.diagnostics
+    assert board.diagnostics == FACTS.diagnostics
     frame = board.to_frame()
     assert frame["my_score"].tolist() == [3.0]
     assert not {"my_other", "undeclared"} & set(frame)
     drawn = figures.DIAGNOSTICS.draw(board)
     panels = {axes.get_title(loc="left"): axes for axes in drawn.axes if axes.axison}
-    assert list(panels) == ["my score, in bananas", "my other score"]
-    assert panels["my other score"].get_yscale() == "log"
-    (line,) = panels["my score, in bananas"].get_lines()
+    assert list(panels) == ["my score, in bananas\nmine", "my other score\nmine"]
+    assert panels["my other score\nmine"].get_yscale() == "log"
+    (line,) = panels["my score, in bananas\nmine"].get_lines()
     np.testing.assert_array_equal(line.get_ydata(), [1, 3])
+
+
+def test_the_group_of_a_defense_is_in_its_record_and_older_records_lack_it():
+    declared = {name: facts_of(each((8, 4, 4), 5)).group for name, each in DEFENSES.items()}
+    assert declared == {name: each.group for name, each in DEFENSES.items()}
+    assert declared["none"] == "baseline"
+    assert declared["gmm_cem"] == declared["slot_attention"] == "CEM"
+    older = FACTS.model_dump_json(exclude={"group"})
+    assert DefenseFacts.model_validate_json(older).group == "other"
 
 
 @pytest.mark.parametrize("role", ["control", "baseline", "defense"])

@@ -6,8 +6,10 @@ import re
 import pytest
 
 from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.suite import toml as suite
 from smashbench.datasets import DATASETS
+from smashbench.defenses import DEFENSES
 from tests.commands import ROOT
 
 ATTACK = re.compile(r"^(mean|class_mean|gmm|knn|decoder)_(mse|ssim|psnr|fvu)$")
@@ -34,7 +36,9 @@ def test_every_column_is_documented(run, name):
     "page",
     [
         *("README.md", "docs/attacks.md", "docs/columns.md", "docs/data.md", "docs/running.md"),
+        *("docs/audit.md", "docs/defenses.md", "docs/zoo.md"),
         *("docs/extending.md", "docs/architecture.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+        *("docs/README.md", "docs/ablations.md", "docs/cifar10.md"),
     ],
 )
 def test_links_between_pages_and_to_results_lead_somewhere(page):
@@ -44,10 +48,36 @@ def test_links_between_pages_and_to_results_lead_somewhere(page):
             assert (path.parent / target).exists(), target
 
 
+def test_every_defense_is_a_line_of_the_table_with_its_group_and_knob():
+    group, found = "", {}
+    for line in (ROOT / "docs" / "defenses.md").read_text().splitlines():
+        if line.startswith("| ") and (cells := line.split("|")[1:-1])[1].strip().startswith("`"):
+            group = cells[0].strip() or group
+            knob = cells[3].strip(" `") or None
+            found |= dict.fromkeys(re.findall(r"`(\w+)`", cells[1]), (group, knob))
+    assert found == {name: (each.group, each.strength) for name, each in DEFENSES.items()}
+
+
 def test_every_data_set_model_and_suite_is_on_its_page():
     text = (ROOT / "docs" / "data.md").read_text()
-    readme = (ROOT / "README.md").read_text()
+    running = (ROOT / "docs" / "running.md").read_text()
     for name in (*DATASETS, *MODELS):
         assert f"`{name}`" in text, name
     for name in suite.names():
-        assert f"`{name}`" in text + readme, name
+        assert f"`{name}`" in text + running, name
+
+
+def test_the_index_has_every_page():
+    text = (ROOT / "docs" / "README.md").read_text()
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name == "README.md" or f"({path.name})" in text, path.name
+
+
+def test_every_flag_is_documented():
+    text = (ROOT / "docs" / "columns.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", text.split("## Flags")[1], re.M)
+    assert {flag.name for flag in FLAGS} == set(listed)
+
+
+def test_the_readme_stays_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 200

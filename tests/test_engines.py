@@ -83,6 +83,7 @@ def diary(folder: Path) -> list[str]:
     return [line.rpartition(" ")[0] for line in diary_lines(folder)]
 
 
+@pytest.mark.slow
 def test_every_way_to_die_costs_one_trial(tmp_path):
     """Also an exit with code 0, which looks like success to whoever only reads exit codes."""
     deaths = [trial("kill"), trial("exit"), trial("leave")]

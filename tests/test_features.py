@@ -22,6 +22,11 @@ def test_tokens_lie_on_a_square_and_anything_else_at_one_place():
     found = as_map(z)
     assert found.shape == (1, 6, 2, 2)
     assert torch.equal(found[0, :, 0, 1], z[0, 1])
+    first = torch.arange(30.0).view(1, 5, 6)  # a token of no place, and four on a square
+    found = as_map(first)
+    assert found.shape == (1, 12, 2, 2)
+    assert torch.equal(found[0, :6, 1, 0], first[0, 3])
+    assert torch.equal(found[0, 6:, 1, 1], first[0, 0])
     assert as_map(torch.rand(2, 3, 8)).shape == (2, 24, 1, 1)
     assert as_map(torch.rand(2, 24)).shape == (2, 24, 1, 1)
     assert as_map(torch.rand(2, 6, 2, 2)).shape == (2, 6, 2, 2)

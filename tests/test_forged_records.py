@@ -51,6 +51,7 @@ FREE = (
     (r"facts\.diagnostics", {"table"}, "a defense declares what it likes, or nothing"),
     (r"facts\.diagnostics\.\w+(\.\w+)?", TEXTS | {"true"}, "how it is shown is up to the defense"),
     (r"facts\.noise", NUMBERS, "any noise can be added"),
+    (r"facts\.group", TEXTS, "any short text; older records lack it"),
     (r"metrics\.(accuracy|chance)", {"tiny"}, "a share, if a small one"),
     (r"floors\.(mean_image|class_mean)", {"deleted", "table", "unknown field"}, "any predictor"),
     (r"floors\.\w+\.\w+", {"deleted", *NUMBERS}, "in the bounds of its metric"),

@@ -10,11 +10,11 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report import published
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
-from smashbench.bench.report.figures.tradeoff import shown_values
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.report.verdict import verdict
+from smashbench.bench.report.view import view
 from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.toml import load
 from smashbench.bench.suite.trial import Suite, victim_trial
@@ -217,7 +217,7 @@ def test_the_verdict_names_who_beats_noise_and_what_a_conclusion_needs():
     told = verdict(board(*plain, better, worse))
     assert told[0].startswith("2 rows are compared with noise")
     assert told[0].endswith("in all of them at once: cem 0.1.")
-    assert "some row has 2 and 1" in told[1]
+    assert "some row has 2 trainings and 1 fit of each attack" in told[1]
     for each in (*plain, better, worse):
         each.seeds, each.attack_seeds = [0, 1, 2], 2
     (alone,) = verdict(board(*plain, worse))
@@ -246,16 +246,16 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
 
 
 def test_one_wild_row_does_not_hide_the_others():
-    """Intervals reach beyond the points by a sixth of their span at most; floors stay in sight."""
+    """Intervals reach beyond the points by a sixth of their span at most, and so do floors."""
     wild = row("noise", 0.2, 0.8, 0.02, 0.2)
     wild.accuracy = Estimate(0.8, 0.0, 1.0)
     shown = board(row("none", None, 0.9, 0.01, 0.1), wild)
     shown.floors["mean_image"] = {"mse": 0.1, "ssim": 0.1}
-    accuracies, values = shown_values(shown, METRICS["fvu"])
-    assert accuracies == pytest.approx([0.8 - 0.1 / 6, 0.9 + 0.1 / 6])
-    assert max(values) >= 1.0
+    seen = view(shown, METRICS["fvu"])
+    assert seen.x == pytest.approx((0.8 - 0.1 / 6, 0.9 + 0.1 / 6))
+    assert seen.higher == {"mean_image": pytest.approx(1)}
     calm = board(row("none", None, 0.9, 0.01, 0.1), row("noise", 0.2, 0.8, 0.02, 0.2))
     calm.floors |= shown.floors
     for each, mean in zip(calm.rows, (0.9, 0.8), strict=True):
         each.accuracy = Estimate(mean, mean - 0.01, mean + 0.01)
-    assert shown_values(calm, METRICS["fvu"])[0] == pytest.approx([0.79, 0.91])
+    assert view(calm, METRICS["fvu"]).x == pytest.approx((0.79, 0.91))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smashbench.attacks import base, network
+from smashbench.attacks import base, network, ridge
 from smashbench.attacks.base import OversizedError, require_memory
 from smashbench.attacks.network import Network
 from smashbench.attacks.ridge import Ridge
@@ -32,10 +32,25 @@ def test_an_estimate_says_what_and_how_much():
 
 
 def test_wide_features_are_refused_before_anything_is_allocated():
-    """64x16x16 features of 96x96 images: 16,384 by 27,648."""
-    z, x = torch.zeros(2, 1).expand(2, 16_384), torch.zeros(2, 1).expand(2, 27_648)
+    """64x16x16 features of 96x96 images, 16,384 by 27,648, of more pairs than that."""
+    z, x = torch.zeros(1, 1).expand(20_000, 16_384), torch.zeros(1, 1).expand(20_000, 27_648)
     with pytest.raises(OversizedError, match="a linear map of 16384 features to 27648 pixels"):
         Ridge().fit_pairs(z, x, z, x)
+
+
+def test_the_linear_map_of_many_features_and_few_pairs_is_the_same_in_its_dual_form(monkeypatch):
+    """Both are compared in what they choose and in what they rebuild."""
+    x = torch.rand(60, 3, 4, 4)
+    z = x.flatten(1) @ torch.randn(48, 90) / 7 + 0.05 * torch.randn(60, 90)
+    primal = Ridge().fit_pairs(z[:40], x[:40], z[40:50], x[40:50])
+    monkeypatch.setattr(ridge, "WIDE", 80)
+    dual = Ridge().fit_pairs(z[:40], x[:40], z[40:50], x[40:50])
+    assert dual.weight_.shape == (40, 48)
+    assert dual.penalty_ == pytest.approx(primal.penalty_, rel=1e-5)
+    assert dual.error_ == pytest.approx(primal.error_, rel=1e-4)
+    torch.testing.assert_close(
+        dual.reconstruct(z[50:]), primal.reconstruct(z[50:]), atol=1e-4, rtol=0
+    )
 
 
 def test_neighbourhoods_in_parts_are_those_at_once(monkeypatch):

@@ -67,6 +67,7 @@ def merge_into(out: Path, *folders: Path) -> dict[tuple[str, str], dict[str, str
     return board(out)
 
 
+@pytest.mark.slow
 def test_what_both_have_counts_once(run, tmp_path, here):
     theirs = submission(run, tmp_path / "theirs")
     done = here("report", run, theirs, "--out", tmp_path / "both")
@@ -134,7 +135,7 @@ def test_what_is_not_comparable_is_refused_with_the_reason(run, tmp_path, refuse
 
 def test_a_comparison_names_what_moved_beyond_its_interval(run, copy, tmp_path, here):
     same = here("compare", run, copy)
-    assert (same.returncode, same.stdout) == (0, "7 rows in both, none moved\n")
+    assert (same.returncode, same.stdout) == (0, "7 rows in both: none moved\n")
     theirs = submission(run, tmp_path / "theirs", mse=2)
     moved = here("compare", submission(run, tmp_path / "before"), theirs)
     assert moved.returncode == 1
@@ -142,10 +143,10 @@ def test_a_comparison_names_what_moved_beyond_its_interval(run, copy, tmp_path, 
     assert len(lines) == 3
     assert lines[0].startswith(f"{DEFENSE} 0.1: worst MSE ")
     assert lines[1].startswith(f"{DEFENSE} 0.1: worst FVU ")
-    assert lines[-1] == "1 rows in both, see above"
+    assert lines[-1] == "1 row in both: 1 moved"
     slightly = submission(run, tmp_path / "slightly", mse=1.05)
     assert here("compare", tmp_path / "before", slightly).returncode == 0
-    assert "none: only in the first" in here("compare", run, theirs).stdout
+    assert "only in the first, not compared: none, " in here("compare", run, theirs).stdout
 
 
 def test_the_records_are_a_tidy_table(run):

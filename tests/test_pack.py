@@ -46,7 +46,7 @@ def test_any_reader_of_zip_archives_reads_it_and_its_list(packed, run):
     assert hashes == {name: sha256(content).hexdigest() for name, content in files.items()}
     for path in [*(run / "records").iterdir(), *(run / "scores").iterdir()]:
         assert files.pop(f"{path.parent.name}/{path.name}") == path.read_bytes()
-    assert not files
+    assert files == {"suite.json": (run / "suite.json").read_bytes()}
 
 
 @pytest.mark.slow
@@ -63,6 +63,7 @@ def test_a_packed_run_is_done_and_a_new_record_counts(packed, here):
     assert Store(packed).attack(trial.key)
 
 
+@pytest.mark.slow
 def test_without_samples_all_tables_are_there_and_the_pictures_of_images_are_not(
     packed, run, here, tmp_path
 ):

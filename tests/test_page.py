@@ -1,15 +1,18 @@
 """The page in a real browser: sorting, filtering, curves, keyboard, no network, no errors."""
 
+import html
 import json
 import re
-import shutil
+import shlex
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-COLUMNS = ("defense", "strength", "accuracy", "MSE", "SSIM", "PSNR", "FVU")
+from tests.browser import opened
+from tests.commands import bench
+
+COLUMNS = ("defense", "accuracy", "MSE", "SSIM", "PSNR", "FVU")
 
 
 class _Balanced(HTMLParser):
@@ -39,13 +42,39 @@ def test_the_page_is_whole_and_holds_all_it_needs(run):
     text = (run / "report.html").read_text()
     parser.feed(text)
     assert parser.open == []
-    assert all(link.startswith("data:") for link in parser.links)
+    inner = {link[1:] for link in parser.links if link.startswith("#")}
+    assert all(f'id="{target}"' in text for target in inner)
+    assert all(link.startswith(("data:", "#")) for link in parser.links)
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
     for flag in ("not_converged", "randomized"):
-        assert f"<dt>{flag}</dt>" in text
+        assert f'<dt id="flag-{flag}">' in text
     assert "smashbench run smoke --out again --only defense=noise --only strength=0.3" in text
 
 
+@pytest.mark.slow
+def test_the_command_of_a_row_runs_it_again(run, tmp_path, here):
+    """Its numbers are the same; nothing else is run."""
+    text = html.unescape((run / "report.html").read_text())
+    (command,) = re.findall(r"<code>(smashbench run [^<]*strength=0\.3[^<]*)</code>", text)
+    words = shlex.split(command.replace("--out again", f"--out {tmp_path / 'again'}"))
+    done = bench(*words[1:])
+    assert done.returncode == 0, done.stderr
+    compared = here("compare", run, tmp_path / "again")
+    assert compared.stdout.startswith("1 row in both: none moved\n")
+    assert compared.returncode == 0
+    ours, theirs = (
+        pd.read_csv(folder / "leaderboard.csv", usecols=["defense", "strength", "decoder_mse"])
+        for folder in (run, tmp_path / "again")
+    )
+    errors = [
+        each.loc[(each["defense"] == "noise") & (each["strength"] == 0.3), "decoder_mse"]
+        for each in (ours, theirs)
+    ]
+    assert errors[0].tolist() == errors[1].tolist()
+    assert len(errors[0]) == 1
+
+
+@pytest.mark.slow
 def test_what_a_label_holds_is_text(run, tmp_path, here):
     """A defense's name in a submission is not markup."""
     from tests.test_merge import submission
@@ -59,19 +88,9 @@ def test_what_a_label_holds_is_text(run, tmp_path, here):
 
 @pytest.fixture(scope="module")
 def browser(run):
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("no browser: apt install chromium chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.add_argument("--window-size=1280,1000")
-    options.binary_location = CHROMIUM
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.get(f"file://{run}/report.html")
-    yield driver
-    driver.quit()
+    with opened() as driver:
+        driver.get(f"file://{run}/report.html")
+        yield driver
 
 
 def shown(browser, column: str) -> list[str]:
@@ -82,6 +101,12 @@ def shown(browser, column: str) -> list[str]:
         .map(r => r.cells[n].dataset.value);
     """
     return browser.execute_script(script, column)
+
+
+def rows(browser) -> list[str]:
+    """Defense and strength of the rows that are shown."""
+    cells = browser.find_elements("css selector", "#board tbody td:first-child")
+    return [" ".join(cell.text.split()) for cell in cells if cell.is_displayed()]
 
 
 def head(browser, column: str):
@@ -99,7 +124,7 @@ def test_columns_sort_both_ways_with_what_is_missing_last(browser, column):
         cells = shown(browser, column)
         known = [cell for cell in cells if cell]
         assert cells[len(known) :] == [""] * (len(cells) - len(known))
-        values = known if column == "defense" else [float(cell) for cell in known]
+        values = [float(cell) for cell in known]
         assert values == sorted(values, reverse=order < 0)
         sort = head(browser, column).find_element("xpath", "..").get_attribute("aria-sort")
         assert sort == way
@@ -109,17 +134,17 @@ def test_columns_sort_both_ways_with_what_is_missing_last(browser, column):
 def test_rows_are_filtered_by_words_and_by_doubts(browser):
     field = browser.find_element("id", "filter")
     field.send_keys("noise 0.3")
-    assert shown(browser, "defense") == ["noise"]
+    assert rows(browser) == ["noise 0.3"]
     assert browser.find_element("id", "count").text == "1 of 7 rows"
     field.clear()
-    field.send_keys("cem")
-    assert sorted(shown(browser, "defense")) == ["gmm_cem", "kmeans_cem"]
+    field.send_keys("_cem")
+    assert sorted(name.split()[0] for name in rows(browser)) == ["gmm_cem", "kmeans_cem"]
     browser.find_element("id", "trusted").click()
-    assert shown(browser, "defense") == []  # smoke's decoders never converge
+    assert rows(browser) == []  # smoke's decoders never converge
     browser.find_element("id", "trusted").click()
     field.clear()
     field.send_keys(" ")
-    assert len(shown(browser, "defense")) == 7
+    assert len(rows(browser)) == 7
 
 
 @pytest.mark.slow
@@ -134,7 +159,7 @@ def test_curves_change_with_the_metric_and_points_speak(browser):
             if p.is_displayed()
         ]
         assert visible == [f"plot-{metric}"]
-        points = browser.find_elements("css selector", f"#plot-{metric} .point")
+        points = browser.find_elements("css selector", f"#plot-{metric} .wide .point")
         assert len(points) == 7
         text = points[1].get_attribute("aria-label")
         assert re.match(rf"noise 0\.3: accuracy \.\d+ \[.*\], worst {metric.upper()} ", text)
@@ -150,11 +175,7 @@ def test_it_works_from_the_keyboard(browser):
 
 
 @pytest.mark.slow
-def test_it_fits_a_phone_and_follows_dark_mode(browser):
-    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+def test_it_follows_dark_mode(browser):
     colours = []
     for scheme in ("light", "dark"):
         feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
@@ -162,6 +183,19 @@ def test_it_fits_a_phone_and_follows_dark_mode(browser):
         script = "return getComputedStyle(document.body).backgroundColor"
         colours.append(browser.execute_script(script))
     assert colours == ["rgb(255, 255, 255)", "rgb(22, 22, 22)"]
+
+
+@pytest.mark.slow
+def test_pictures_are_those_of_the_chosen_loss(browser):
+    chosen = browser.find_element("id", "loss")
+    for loss in ("1", "5"):
+        chosen.find_element("css selector", f"option[value='{loss}']").click()
+        tiles = browser.find_elements("css selector", ".tile[data-losses]")
+        shown = [tile for tile in tiles if tile.is_displayed()]
+        assert all(loss in tile.get_attribute("data-losses").split() for tile in shown)
+        names = [tile.find_element("tag name", "b").text.split()[0] for tile in shown]
+        assert names[0] == "none"
+        assert len(names) == len(set(names))
 
 
 @pytest.mark.slow

@@ -199,6 +199,12 @@ def test_what_breaks_a_contract_is_explained(write, here):
         done = here("check", write(wrong, "third.py"))
     assert "its option 'by' is not in its docstring" in done.stdout
     assert "releases have values that are not finite" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        done = here("check", write(DEFENSE.replace("z + self.by", "z - z.mean(0)"), "batch.py"))
+    assert done.stdout.count("FAILED") == 1
+    assert "depends on the other images of its batch, but a client has one image" in done.stdout
     assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
 
 
@@ -230,6 +236,7 @@ def test_what_no_suite_could_make_is_refused_when_it_is_loaded(write, source, wo
     assert not LOADED
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_drawn_is_one_error_after_the_tables(write, folder, refused):
     figure = "from smashbench.bench.report.figures import Figure\n"
     figure += "FIGURES = [Figure(name='mine', caption='', applies=lambda b: True, draw=None)]\n"

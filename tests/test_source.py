@@ -101,7 +101,11 @@ def test_what_an_attack_imports_counts():
     victim = victim_trial()
     decoder, ridge = attack_trial(victim, "decoder"), attack_trial(victim, "ridge")
     for module, old, new in (
-        ("attacks.network", "size: int = 5", "size: int = 7"),
+        (
+            "attacks.network",
+            "NEIGHBOURHOODS, INPUTS = (5, 3, 1)",
+            "NEIGHBOURHOODS, INPUTS = (7, 3, 1)",
+        ),
         ("attacks.similarity", "0.03", "0.04"),
     ):
         assert hashed(decoder, module, old, new) != hashed(decoder)

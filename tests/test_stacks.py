@@ -23,7 +23,8 @@ from tests.fitted import step_of, victim_of
 SMALL = "smoke"
 TRANSFORMS = [name for name, each in DEFENSES.items() if each.transform is not Defense.transform]
 PENALTIES = [name for name, each in DEFENSES.items() if each.penalty is not Defense.penalty]
-PAIRS = [(a, b) for a in ["noise", *TRANSFORMS] for b in PENALTIES]
+PAIRS = [(a, b) for a in ["noise", "dropout"] for b in PENALTIES]
+PAIRS += [(a, b) for a in TRANSFORMS if a != "dropout" for b in ("class_variance", "kmeans_cem")]
 PAIRS += [("nopeek", name) for name in PENALTIES if name != "nopeek"] + [("noise", "dropout")]
 
 

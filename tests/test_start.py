@@ -67,6 +67,7 @@ def test_a_choice_brings_the_start_along(begun):
     ]
 
 
+@pytest.mark.slow
 def test_rows_begin_with_the_weights_and_the_start_is_no_row(folder, begun):
     store = Store(folder)
     (start,) = begun.starts
@@ -85,6 +86,7 @@ def test_rows_begin_with_the_weights_and_the_start_is_no_row(folder, begun):
     assert pd.read_csv(folder / "records.csv").defense.iloc[0] == "start"
 
 
+@pytest.mark.slow
 def test_a_start_that_is_gone_is_trained_again_to_the_same_bytes(folder, begun, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     store = Store(copy)

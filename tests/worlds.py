@@ -50,8 +50,12 @@ QUICK = {"width": 8, "blocks": 1, "max_steps": 40, "batch_size": 16}
 SMALL = {
     "decoder": QUICK,
     "query_decoder": QUICK,
+    "stolen_query_decoder": QUICK | {"copy_steps": 10, "copy_width": 8},
+    "mask_decoder": QUICK,
     "averaging": QUICK | {"releases": 1},
+    "set_decoder": QUICK | {"releases": 1},
     "map": QUICK | {"steps": 5},
+    "unrolled": QUICK | {"rule_steps": 5, "rule_width": 8},
     "reference_decoder": {"width": 8, "blocks": 1, "epochs": 5},
 }
 """Options that make the trained attacks quick."""

@@ -25,6 +25,8 @@ from smashbench.defenses import Defense
 from smashbench.defenses.base import Diagnostic, Role, Step, Transform
 
 SHAPE, CLASSES, IMAGES = (8, 4, 4), 5, 30
+LONGEST = 30
+"""Characters in the name of a group, which legends show."""
 EPOCHS = 8
 """So that what waits for some epochs has begun."""
 AT_ONCE = {"warmup_epochs": 0, "shutoff_steps": 0}
@@ -43,7 +45,8 @@ def _features() -> tuple[Tensor, Tensor]:
 
 
 def _step(z: Tensor, y: Tensor, defense: Defense) -> Step:
-    return Step(torch.rand(len(z), 3, 16, 16), y, z, defense)
+    images = torch.rand(len(z), 3, 16, 16, requires_grad=defense.differentiates_images)
+    return Step(images, y, z, defense)
 
 
 def _strength(subject: Subject) -> None:
@@ -54,6 +57,11 @@ def _strength(subject: Subject) -> None:
     )
     roles = get_args(Role)
     require(subject.component.role in roles, f"role should be one of {', '.join(roles)}")
+    group = subject.component.group
+    require(
+        isinstance(group, str) and 0 < len(group) <= LONGEST,
+        f"group = {group!r} should be a text of at most {LONGEST} characters",
+    )
 
 
 def _releases(subject: Subject) -> None:
@@ -66,6 +74,18 @@ def _releases(subject: Subject) -> None:
             "the features' shape",
         )
         require(bool(released.isfinite().all()), "releases have values that are not finite")
+
+
+def _alone(subject: Subject) -> None:
+    defense, (z, _) = _made(subject).eval(), _features()
+    if defense.transform_is == "random":
+        return
+    together, alone = defense.transform(z)[:1], defense.transform(z[:1])
+    require(
+        torch.allclose(together, alone, rtol=1e-3, atol=1e-5),
+        "the transform of an image depends on the other images of its batch, but a client has one "
+        "image: compute statistics of training features in `refresh`, and keep them in buffers",
+    )
 
 
 def _again(step: Callable[[], Tensor]) -> Tensor:
@@ -187,7 +207,7 @@ def _payload(subject: Subject) -> None:
 
 def _images() -> Split:
     parts = {
-        name: Part(torch.rand(n, 3, 32, 32), torch.arange(n) % CLASSES)
+        name: Part(torch.rand(n, 3, 16, 16), torch.arange(n) % CLASSES)
         for name, n in (("train", 60), ("val", 20), ("aux", 20), ("test", 20))
     }
     return Split.build(parts, CLASSES)
@@ -245,6 +265,7 @@ DEFENSE = (
     Check("its strength is one of its options, its role is known", _strength),
     Check("releases have the features' shape and are finite", _releases),
     Check("a release is a transform of the features, and then noise", _separable),
+    Check("the transform of an image depends on no other image", _alone),
     Check("it says whether releases are random, and seeds repeat them", _random),
     Check("the penalty is a number, its diagnostics are declared", _penalty),
     Check("gradients reach the encoder, targets fit the cross entropy", _gradients),

@@ -5,22 +5,18 @@ from copy import deepcopy
 from math import isfinite
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import GRANTS, AttackError, WhiteBox, finite
-from smashbench.bench.experiment.measure import chosen_images, pixels
-from smashbench.bench.experiment.results import USERS, AttackResults, ThreatModel, Values
+from smashbench.bench.experiment.kept_images import pixels, samples_of
+from smashbench.bench.experiment.results import AttackResults, ThreatModel, Values
 from smashbench.bench.experiment.scoring import Scores, flags_of, score, summarise
 from smashbench.bench.experiment.seeds import release_seed, seed_for
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.wall import behind_wall, grant
-from smashbench.datasets import Split
-
-FLAT = 1e-4
-"""Variance of the pixels of an image below which it shows nothing."""
+from smashbench.datasets import Part, Split
 
 
 class Target(NamedTuple):
@@ -46,7 +42,13 @@ class Attacked(NamedTuple):
 
 
 def attack_victim(
-    target: Target, attack: Attack, label: str, split: Split, floor: Values, seeds: Sequence[int]
+    target: Target,
+    attack: Attack,
+    label: str,
+    split: Split,
+    floor: Values,
+    seeds: Sequence[int],
+    pairs: int | None = None,
 ) -> Attacked:
     """Fits ``attack`` to what its threat model grants and scores what it makes of the releases of
     the test images.
@@ -58,7 +60,16 @@ def attack_victim(
         split: the images.
         floor: mean metrics of the mean image.
         seeds: the victim's seed and, but for the first attack on it, the attack's own.
+        pairs: of the attacker's images, how many it gets, a larger number the same and more; all
+            unless told.
+
+    Raises:
+        AttackError: the attack needs what it may not have, or there are fewer pairs.
     """
+    aux, z_aux = split.aux, target.z_aux
+    if pairs is not None:
+        index = _first(pairs, split)
+        aux, z_aux = taken(aux, index), z_aux[index.to(z_aux.device)]
     victim = target.victim
     if attack.releases > 1 and "repeats" not in attack.needs:
         raise AttackError("takes several releases of an image: name the grant 'repeats' in needs")
@@ -67,16 +78,16 @@ def attack_victim(
         torch.manual_seed(release_seed(split, *seeds))  # the same for every attack
         return finite(_repeated(victim, target.z_test, attack.releases)).clone()
 
-    everything = Knowledge(  # copies: what an attack does to them touches no other trial
-        images=split.aux.x.clone(),
+    everything = Knowledge(  # the wall sends copies
+        images=aux.x,
         classes=split.classes,
         services={
-            "draw": lambda index: victim.protect(target.z_aux[index]),
+            "draw": lambda index: victim.protect(z_aux[index]),
             "others": lambda index: victim.release(split.val.x[index]),
             "predict": victim.predict,
             "query": victim.release,
         },
-        groups=None if split.aux.groups is None else split.aux.groups.clone(),
+        groups=aux.groups,
         others_count=len(split.val.x),
         white_box=_white_box(victim) if "client" in attack.needs else None,
         untrained=_untrained(victim.encoder) if "architecture" in attack.needs else None,
@@ -95,7 +106,7 @@ def attack_victim(
         flags=flags_of(metrics, floor, done.converged),
         threat_model=ThreatModel(
             grants=[grant for grant in GRANTS if grant in attack.needs],
-            aux_images=len(split.aux.x),
+            aux_images=len(aux.x),
             aux_overlap=0,
             noise_aware=attack.noise_aware,
             releases_per_image=attack.releases,
@@ -104,6 +115,21 @@ def attack_victim(
     samples = samples_of(split, guess, scores["mse"])
     seconds = done.fit_seconds, done.reconstruct_seconds
     return Attacked(results, scores, samples, pixels(guess), *seconds)
+
+
+def _first(pairs: int, split: Split) -> Tensor:
+    """Indices of so many of the attacker's images, drawn at random, the same for every attack."""
+    known = len(split.aux.x)
+    if pairs > known:
+        raise AttackError(f"pairs = {pairs}: the attacker has {known} images; give fewer")
+    generator = torch.Generator().manual_seed(seed_for("pairs", split.hash))
+    return torch.randperm(known, generator=generator)[:pairs]
+
+
+def taken(part: Part, index: Tensor) -> Part:
+    """The images of a part at ``index``."""
+    index = index.to(part.x.device)
+    return Part(part.x[index], part.y[index], None if part.groups is None else part.groups[index])
 
 
 def _white_box(victim: Victim) -> WhiteBox:
@@ -119,16 +145,6 @@ def _untrained(encoder: nn.Module) -> nn.Module:
         if callable(reset := getattr(module, "reset_parameters", None)):
             reset()
     return copy
-
-
-def samples_of(split: Split, guess: Tensor, errors: np.ndarray) -> dict[str, Tensor]:
-    """Reconstructions of the fixed images, and of the users who fare badly and as usual."""
-    x = split.test.x
-    contrast = x.flatten(1).var(1).clamp_min(FLAT)
-    order = (torch.from_numpy(errors).to(x.device) / contrast).argsort()
-    users = order[[round(q * (len(guess) - 1)) for q in USERS]]
-    kept = {"samples": guess[chosen_images(split)], "users": guess[users]}
-    return {name: pixels(images) for name, images in (kept | {"users_original": x[users]}).items()}
 
 
 def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smashbench.bench.experiment.measure import measure_victim, samples_of_images
+from smashbench.bench.experiment.kept_images import samples_of_images
+from smashbench.bench.experiment.measure import measure_victim
 from smashbench.bench.experiment.progress import NOWHERE, Keeper
 from smashbench.bench.experiment.results import Epoch, VictimResults
 from smashbench.bench.experiment.seeds import seed_for

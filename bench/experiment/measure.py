@@ -1,5 +1,4 @@
-"""What is measured of a trained victim before anyone attacks it, and which images are kept to be
-seen."""
+"""What is measured of a trained victim before anyone attacks it."""
 
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from smashbench.attacks.base import OversizedError
-from smashbench.bench.experiment.bounds import lower_bound, optimum, sample
+from smashbench.bench.experiment.bounds import lower_bound, optimum
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.metrics.score import scores_of
 from smashbench.bench.experiment.results import (
@@ -28,8 +27,6 @@ from smashbench.defenses import Defense
 
 ACCURACY_DRAWS = 5
 """Releases per test image that the accuracy is averaged over, when they are random."""
-SAMPLES = 8
-"""Test images whose reconstructions are kept, spread evenly over their order of difficulty."""
 FEW = 64
 """Test images whose releases say how many bits are sent for one."""
 
@@ -80,6 +77,7 @@ def facts_of(defense: Defense) -> DefenseFacts:
     declared = {**WATCHED, **defense.diagnostics}
     return DefenseFacts(
         role=defense.role,
+        group=defense.group,
         noise=float(defense.noise),
         diagnostics={name: DiagnosticFacts(**each._asdict()) for name, each in declared.items()},
     )
@@ -122,22 +120,3 @@ def optimum_of(victim: Victim, split: Split, z: Tensor, seed: int) -> Values | N
     torch.manual_seed(release_seed(split, seed))
     guess = optimum(victim, split, victim.protect(z))
     return None if guess is None else _means(split.test.x, guess.clamp(0, 1))
-
-
-def chosen_images(split: Split) -> Tensor:
-    """Indices (SAMPLES,) of test images at evenly spaced quantiles of difficulty: the error that
-    their 4x4 thumbnail leaves. So they depend on the data alone and nobody picks them."""
-    x = split.test.x
-    coarse = interpolate(adaptive_avg_pool2d(x, 4), x.shape[2:], mode="nearest")
-    order = (x - coarse).square().flatten(1).mean(1).argsort(stable=True)
-    return order[sample(len(order), SAMPLES).to(order.device)]
-
-
-def samples_of_images(split: Split) -> dict[str, Tensor]:
-    """The test images that are kept to be seen, uint8."""
-    return {"samples": pixels(split.test.x[chosen_images(split)])}
-
-
-def pixels(images: Tensor) -> Tensor:
-    """Images in [0, 1] as uint8."""
-    return (images * 255).round().to(torch.uint8).cpu().contiguous()

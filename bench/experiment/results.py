@@ -77,6 +77,8 @@ class DefenseFacts(Frozen):
     """What a defense declares about itself, so that a report needs no code of its own for it."""
 
     role: Literal["control", "baseline", "defense"]
+    group: Text = "other"
+    """Older records lack it."""
     noise: NonNegativeFloat
     """Standard deviation of the Gaussian noise in a release."""
     diagnostics: dict[Name, DiagnosticFacts]

@@ -68,6 +68,7 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
         for batch in batches:
             flips = half[batch] ^ bool(epoch % 2) if half is not None else None
             x, y = augment(data.x[batch], training, flips), data.y[batch]
+            x.requires_grad_(defense.differentiates_images)
             with autocast:
                 z = victim.encoder(x)
             step = Step(x, y, z.float(), defense)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.record import Arrays, AttackRecord, FinishedRecord, VictimRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
+
+if TYPE_CHECKING:
+    from smashbench.bench.report.losses import Loss
 
 RowKey = tuple[str, float | None]
 """Label and strength of a row."""
@@ -50,6 +54,8 @@ class Row:
     strength: float | None
     role: str = "defense"
     """``control``, ``baseline`` or ``defense``, as the component declares it."""
+    group: str = "other"
+    """What kind of defense it is, as the component declares it."""
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
@@ -99,7 +105,7 @@ class Row:
     def label(self) -> str:
         return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
 
-    @property
+    @cached_property
     def judged(self) -> dict[str, AttackSummary]:
         """The attacks that see one release of an image; the worst case is one of them."""
         return {name: attack for name, attack in self.attacks.items() if not attack.repeats}
@@ -156,25 +162,34 @@ class Board:
         return against_noise(self)
 
     @cached_property
+    def losses(self) -> "list[Loss]":
+        """What every defense leaves at small losses of accuracy."""
+        from smashbench.bench.report.losses import at_losses
+
+        return at_losses(self)
+
+    @cached_property
     def judged(self) -> set[str]:
         """The attacks on one release of an image, of any row."""
         return {name for row in self.rows for name in row.judged}
 
-    @property
+    @cached_property
     def complete(self) -> list[Row]:
         """The rows that can be judged: without a missing trial, which may be the strongest."""
         return [row for row in self.rows if row.judged and not row.missing]
 
-    @property
+    @cached_property
     def controls(self) -> list[Row]:
         """The undefended rows among them."""
         return [row for row in self.complete if row.role == "control"]
 
+    @cached_property
     def by_defense(self) -> dict[str, list[Row]]:
         """Label to the complete rows of this defense, in the suite's order."""
         names = dict.fromkeys(row.defense for row in self.complete)
         return {name: [row for row in self.complete if row.defense == name] for name in names}
 
+    @cached_property
     def metrics(self) -> list[str]:
         """The metrics that every complete row has, in the order of the table."""
         measured = [
@@ -182,11 +197,13 @@ class Board:
         ]
         return [name for name in METRICS if all(name in each for each in measured)]
 
+    @cached_property
     def left_out(self) -> list[str]:
         """The metrics that some complete rows have, and others have not."""
         some = {n for r in self.complete for a in r.judged.values() for n in a.estimates}
-        return [name for name in METRICS if name in some and name not in self.metrics()]
+        return [name for name in METRICS if name in some and name not in self.metrics]
 
+    @cached_property
     def diagnostics(self) -> dict[str, DiagnosticFacts]:
         """The diagnostics that some row declares."""
         return {name: facts for row in self.rows for name, facts in row.diagnostics.items()}

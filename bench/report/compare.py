@@ -2,30 +2,32 @@
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.text import estimate
+from smashbench.bench.report.verdict import listed
 
 
 def compare(before: Board, after: Board) -> tuple[list[str], bool]:
-    """Lines to print, and whether anything moved: an interval that does not overlap that of
-    before, a flag that came or went, a row that only one of the two has begun."""
+    """Lines to print, and whether a row that both have begun moved: an interval that does not
+    overlap that of before, or a flag that came or went; where the two have other rows, too, only
+    flags that those do not decide."""
     ours, theirs = ({row.key: row for row in board.rows} for board in (before, after))
-    metrics = ["accuracy", *(name for name in before.metrics() if METRICS[name].brief)]
-    lines = []
-    for key, row in (theirs | ours).items():
-        if key not in theirs:
-            lines.append(f"{row.label}: only in the first")
-        elif key not in ours:
-            lines.append(f"{row.label}: only in the second")
-        else:
-            lines += [f"{row.label}: {change}" for change in _changes(row, theirs[key], metrics)]
-    same = len(ours.keys() & theirs.keys())
-    moved = bool(lines)
-    lines.append(f"{same} rows in both, {'see above' if moved else 'none moved'}")
-    return lines, moved
+    metrics = ["accuracy", *(name for name in before.metrics if METRICS[name].brief)]
+    both = [row for key, row in ours.items() if key in theirs]
+    told = {flag.name for flag in FLAGS if ours.keys() == theirs.keys() or not flag.relative}
+    changes = {row.label: _changes(row, theirs[row.key], metrics, told) for row in both}
+    moved = sum(map(bool, changes.values()))
+    lines = [f"{label}: {change}" for label, found in changes.items() for change in found]
+    rows = f"{len(both)} {'row' if len(both) == 1 else 'rows'} in both"
+    lines.append(f"{rows}: {moved or 'none'} moved" if both else "no row is in both")
+    for which, some, others in (("first", ours, theirs), ("second", theirs, ours)):
+        if alone := [row.label for key, row in some.items() if key not in others]:
+            lines.append(f"only in the {which}, not compared: {listed(alone)}")
+    return lines, bool(moved)
 
 
-def _changes(ours: Row, theirs: Row, metrics: list[str]) -> list[str]:
+def _changes(ours: Row, theirs: Row, metrics: list[str], told: set[str]) -> list[str]:
     changes = []
     for metric in metrics:
         a, b = (_value(row, metric) for row in (ours, theirs))
@@ -37,8 +39,8 @@ def _changes(ours: Row, theirs: Row, metrics: list[str]) -> list[str]:
             texts = estimate(a, known.digits + 1), estimate(b, known.digits + 1)
             changes.append(f"{name} {' -> '.join(texts)}")
     gone, new = set(ours.flags) - set(theirs.flags), set(theirs.flags) - set(ours.flags)
-    changes += [f"flag {name} is gone" for name in sorted(gone)]
-    changes += [f"flag {name} is new" for name in sorted(new)]
+    changes += [f"flag {name} is gone" for name in sorted(gone & told)]
+    changes += [f"flag {name} is new" for name in sorted(new & told)]
     return changes
 
 

@@ -19,12 +19,14 @@ class Flag(NamedTuple):
         text: what it means.
         raised: whether a row of a board deserves it.
         doubt: whether it is a reason to distrust the row's numbers.
+        relative: whether other rows of the board decide it, too.
     """
 
     name: str
     text: str
     raised: Callable[[Row, Board], bool]
     doubt: bool = True
+    relative: bool = False
 
 
 def raise_flags(board: Board) -> None:
@@ -128,18 +130,26 @@ FLAGS = (
         "For a seed of the row, the attacks leave more than half of the undefended images' "
         "variance unexplained, too: the row says nothing about privacy.",
         _control_failed,
+        relative=True,
     ),
     Flag(
         "beyond_noise",
         "Noise was not swept to its accuracy: it is not compared with noise at equal accuracy.",
         _beyond_noise,
         doubt=False,
+        relative=True,
     ),
-    Flag("no_control", "For a seed of the row, nothing undefended was attacked.", _no_control),
+    Flag(
+        "no_control",
+        "For a seed of the row, nothing undefended was attacked.",
+        _no_control,
+        relative=True,
+    ),
     Flag(
         "fewer_attacks",
         "Other rows were attacked in more ways: their worst cases are not alike.",
         lambda row, board: not row.missing and bool(board.judged - set(row.attacks)),
+        relative=True,
     ),
 )
 """In the order in which they are listed."""

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.comparisons import DROPS
 from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
+from smashbench.bench.report.losses import DROPS
 from smashbench.bench.report.style import INKS
-from smashbench.bench.report.svg import curves, legend
-from smashbench.bench.report.text import number
-from smashbench.bench.report.verdict import verdict
+from smashbench.bench.report.svg import curves, symbols
+from smashbench.bench.report.template import rendered
+from smashbench.bench.report.tiles import tiles
+from smashbench.bench.report.verdict import answers, verdict
+from smashbench.bench.report.view import EXPLAINED, FLOORS, panels, shared_doubts, view
 from smashbench.bench.store.files import write_whole
+
+TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
 def write_page(
@@ -37,37 +40,100 @@ def write_page(
         pictures: figures to embed, and their PNG files.
         path: where to.
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    metrics = [METRICS[name] for name in board.metrics()]
-    lines = _lines(frames["leaderboard"])
-    text = environment.get_template("page.html.jinja").render(
-        suite=board.suite,
-        rows=[
-            (row, line, _command(board, row)) for row, line in zip(board.rows, lines, strict=True)
-        ],
-        waiting=board.waiting,
-        verdict=verdict(board),
-        metrics=metrics,
-        defenses=_lines(frames["leaderboard_by_defense"]),
-        drops=[round(100 * drop) for drop in DROPS],
-        floors=board.floors,
-        curves=[(metric, curves(board, metric)) for metric in metrics] if board.complete else [],
-        legend=legend(board),
-        inks=INKS,
-        flags={flag.name: flag.text for flag in FLAGS},
-        raised=[flag.name for flag in FLAGS if any(flag.name in row.flags for row in board.rows)],
-        threats=_threats(board),
-        pictures=[(figure.name, figure.caption, _webp(png)) for figure, png in pictures],
-    )
+    shown = [(figure, _webp(png)) for figure, png in pictures]
+    text = rendered(TEMPLATE, **_parts(board, frames, shown))
     write_whole(path, text.encode())
     return path
+
+
+def _parts(
+    board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure, str]]
+) -> dict[str, Any]:
+    """What the template shows."""
+    metrics = [METRICS[name] for name in board.metrics]
+    metrics.sort(key=lambda metric: metric.name != "fvu")
+    lines, drops = _lines(frames["leaderboard"]), [round(100 * drop) for drop in DROPS]
+    curved = [(metric, curves(board, metric)) for metric in metrics] if board.complete else []
+    first = {row.defense: row for row in reversed(board.rows)}
+    many = len(panels(board)) > 1 if board.complete else False
+    drawn = [figure.name for figure, _ in pictures]
+    others = [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED]
+    originals, rebuilt = tiles(board)
+    parts: dict[str, Any] = {
+        "suite": board.suite,
+        "rows": [(r, line, _command(board, r)) for r, line in zip(board.rows, lines, strict=True)],
+        "waiting": board.waiting,
+        "answers": answers(board),
+        "verdict": verdict(board),
+        "metrics": metrics,
+        "many": many,
+        "groups": list(dict.fromkeys(_defended(board))) if many else [],
+        "originals": originals,
+        "tiles": rebuilt,
+        "drops": drops,
+        "largest": max(drops),
+        "curves": curved,
+        "shared": shared_doubts(board) if len(board.complete) > 1 else [],
+        "beyond": bool(board.complete and metrics and view(board, metrics[0]).beyond),
+        "nothing": board.floors,
+        "floors": {FLOORS.get(n, n): EXPLAINED.get(n, n) for n in board.floors},
+        "defenses": [(line, first[str(line["defense"])]) for line in _ranked(board, frames)],
+        "measures": MEASURES,
+        "symbols": dict(symbols(board)),
+        "inks": INKS,
+        "flags": {flag.name: flag.text for flag in FLAGS},
+        "doubts": [flag.name for flag in FLAGS if flag.doubt],
+        "raised": [f.name for f in FLAGS if any(f.name in row.flags for row in board.rows)],
+        "threats": _threats(board),
+        "pictures": [(figure.name, figure.caption, data) for figure, data in pictures],
+        "drawn": drawn,
+        "others": others,
+    }
+    known = {"pictures": rebuilt, "curves": curved, "defenses": parts["defenses"]}
+    known |= {"gallery": "gallery" in drawn, "diagnostics": others}
+    known["reproduce"] = board.suite.command
+    parts["sections"] = [(name, text) for name, text in SECTIONS.items() if known.get(name, True)]
+    return parts
+
+
+SECTIONS = {
+    "answer": "answer",
+    "pictures": "pictures",
+    "curves": "curve",
+    "defenses": "ranking",
+    "leaderboard": "every row",
+    "gallery": "gallery",
+    "attacks": "attacks and cost",
+    "diagnostics": "diagnostics",
+    "reproduce": "run a row again",
+}
+"""Id and name, in order."""
+PLACED = ("gallery", "reconstructions", "attacks", "attack_cost", "knowledge")
+"""Figures that have a place of their own; others are diagnostics."""
+MEASURES = ("fvu_over_noise", *(f"fvu_over_noise_at_{100 * d:.0f}_points" for d in DROPS))
+"""What defenses can be ranked by."""
+
+
+def _defended(board: Board) -> list[str]:
+    return [row.group for row in board.complete if row.role == "defense"]
+
+
+def _ranked(board: Board, frames: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """The lines of the table of defenses, each with what ranks it: mean and joint interval."""
+    lines = _lines(frames["leaderboard_by_defense"])
+    baselines = {row.defense for row in board.complete if row.role == "baseline"}
+    for line in lines:
+        for name in MEASURES:
+            joint = f"{name}_joint" if name == "fvu_over_noise" else name
+            ends = line[f"{joint}_low"], line[f"{joint}_high"]
+            value: Any = None
+            reached = line[name.replace("over_noise_at", "at")]
+            if line["defense"] in baselines:
+                value = None if reached is None else "0 0 0"
+            elif line[name] is not None and None not in ends:
+                value = " ".join(f"{each:.6g}" for each in (line[name], *ends))
+            line[f"{name}_joint"] = value
+    return lines
 
 
 def _lines(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -90,12 +156,16 @@ def _command(board: Board, row: Row) -> str:
 def _threats(board: Board) -> list[dict[str, Any]]:
     """What each attack was granted, from the rows that it attacked."""
     found: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, list[float]] = {}
     for row in board.rows:
         for name, attack in row.attacks.items():
             facts = {"attack": name, "kind": attack.kind, "threat": attack.threat, "worst_of": 0}
             found.setdefault(name, facts)
+            seconds.setdefault(name, []).append(attack.seconds)
         if worst := row.worst_attack():
             found[worst]["worst_of"] += 1
+    for name, each in seconds.items():
+        found[name]["seconds"] = sum(each) / len(each)
     return list(found.values())
 
 

@@ -40,13 +40,14 @@ class Images(NamedTuple):
     """(number,) ids: images of one group are not independent; None where all are."""
 
 
-def read(*folders: Path | str) -> Board:
-    """The board of a results folder, or of several that are read as one.
+def read(*folders: Path | str, newer: bool = False) -> Board:
+    """The board of a results folder, or of several that are read as one, where ``newer`` is that of
+    ``merge``.
 
     Raises:
         BenchError: no results folders, or none that can be compared; a damaged record.
     """
-    return board_of(*merge([Path(folder) for folder in folders]))
+    return board_of(*merge([Path(folder) for folder in folders], newer=newer))
 
 
 def board_of(suite: Suite, store: Store) -> Board:
@@ -158,7 +159,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     row.record, row.randomized = first, first.randomized
     row.payload, row.client_parameters = first.payload, first.client_parameters
     row.client_multiply_adds = first.client_multiply_adds
-    row.role, row.noise = first.facts.role, first.facts.noise
+    row.role, row.group, row.noise = first.facts.role, first.facts.group, first.facts.noise
     row.diagnostics = first.facts.diagnostics
     row.train_seconds = float(np.mean([record.seconds.train for record in records]))
     row.history = _history([record.history for record in records])

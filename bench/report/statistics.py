@@ -159,11 +159,16 @@ def interval(
         mean: the measured value.
         draws: (DRAWS,), computed from those of ``resample``; NaN ones do not count.
         freedom: see ``freedom``.
-        bounds: what the value can be.
+        bounds: what the value can be; the interval ends there.
     """
-    sides, stretch = _sides(mean, draws, freedom)
+    return _bounded(mean, *_sides(mean, draws, freedom), bounds)
+
+
+def _bounded(
+    mean: float, sides: np.ndarray, stretch: float, bounds: tuple[float, float]
+) -> Estimate:
     low, high = np.clip(mean + stretch * sides, *bounds)
-    return Estimate(float(mean), float(low), float(high))
+    return Estimate(float(mean), min(float(low), float(mean)), max(float(high), float(mean)))
 
 
 def _sides(
@@ -183,7 +188,10 @@ def _sides(
     return scale * (ends - mean), quantile / NORMAL
 
 
-def jointly(compared: Sequence[tuple[float, np.ndarray, Freedom]]) -> list[Estimate]:
+def jointly(
+    compared: Sequence[tuple[float, np.ndarray, Freedom]],
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> list[Estimate]:
     """Intervals of several values that all hold at once with 95 % (min-P, Westfall and Young,
     1993; balanced, Beran, 1988).
 
@@ -195,6 +203,7 @@ def jointly(compared: Sequence[tuple[float, np.ndarray, Freedom]]) -> list[Estim
     Args:
         compared: of each, the measured value, draws (DRAWS,) as ``interval`` takes them, and
             degrees of freedom.
+        bounds: what the values can be.
     """
     if not compared:
         return []
@@ -210,9 +219,7 @@ def jointly(compared: Sequence[tuple[float, np.ndarray, Freedom]]) -> list[Estim
     level = 1 - max(float(np.quantile(smallest, outside)), outside / len(compared)) / 2
     found = []
     for mean, draws, free in compared:
-        sides, stretch = _sides(mean, draws, free, level)
-        low, high = mean + stretch * sides
-        found.append(Estimate(float(mean), float(low), float(high)))
+        found.append(_bounded(mean, *_sides(mean, draws, free, level), bounds))
     return found
 
 

@@ -1,12 +1,13 @@
 """Colours and marks: the one source, for figures and for the page."""
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 from smashbench.bench.report.board import Board
 
 TEXT, SOFT, GRID = "#333333", "#777777", "#e6e6e6"
-COLUMN = 24
-"""Most lines in a column of a legend."""
+ALONE = 8
+"""Most defenses that share one panel; of more, every group has its own."""
 RC: dict[str, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -78,13 +79,20 @@ DASHES = (
 
 
 class Mark(NamedTuple):
-    """How the ``number``-th of several things is drawn."""
+    """How the ``number``-th of several things is drawn. The first two, the undefended model and
+    plain noise, have inks that no other has; shapes and dashes differ among those of one ink."""
 
     number: int
 
     @property
+    def _ink(self) -> int:
+        if self.number < FIXED:
+            return self.number
+        return FIXED + (self.number - FIXED) % (len(INKS) - FIXED)
+
+    @property
     def ink(self) -> Ink:
-        return INKS[self.number % len(INKS)]
+        return INKS[self._ink]
 
     @property
     def shape(self) -> Shape:
@@ -97,7 +105,7 @@ class Mark(NamedTuple):
     @property
     def css(self) -> str:
         """The class of its colour on the page."""
-        return f"c{self.number % len(INKS)}"
+        return f"c{self._ink}"
 
     @property
     def line(self) -> dict[str, Any]:
@@ -109,8 +117,26 @@ class Mark(NamedTuple):
         }
 
 
+FIXED = 2
+"""Inks of the undefended model and of plain noise alone."""
+
+
 def marks(board: Board) -> dict[str, Mark]:
     """Of every defense, whether its rows are complete or not: figures and page agree, and nothing
-    changes its colour when a trial is missing."""
-    names = dict.fromkeys(row.defense for row in board.rows)
-    return {name: Mark(number) for number, name in enumerate(names)}
+    changes its colour when a trial is missing. Defenses are counted within their group, so that
+    those which share a panel differ."""
+    first = {row.defense: row for row in reversed(board.rows)}
+    names = list(dict.fromkeys(row.defense for row in board.rows))
+    grouped = len(names) > ALONE
+    counts: Counter[str] = Counter()
+    found: dict[str, Mark] = {}
+    for name in names:
+        role = first[name].role
+        own = ("control", "baseline").index(role) if role != "defense" else FIXED
+        if own < FIXED and Mark(own) not in found.values():
+            found[name] = Mark(own)
+        else:
+            group = first[name].group if grouped else ""
+            found[name] = Mark(FIXED + counts[group])
+            counts[group] += 1
+    return found

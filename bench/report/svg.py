@@ -4,131 +4,283 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
+from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, Metric
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.figures.tradeoff import FLOORS, floors_of, shown_values
+from smashbench.bench.report.labels import Box, Label, placed
 from smashbench.bench.report.published import points
 from smashbench.bench.report.style import Mark, marks
-from smashbench.bench.report.text import estimate
+from smashbench.bench.report.text import estimate, number
+from smashbench.bench.report.view import FLOORS, Panel, View, panels, view
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 420, 62, 14, 12, 44
-TICKS = 6
-"""About so many intervals between the numbers at an axis."""
+LETTER, LINE = 7.4, 14.0
+"""Width of a letter and height of a line, at the 12 bold pixels of the page's labels."""
+
+
+class Size(NamedTuple):
+    """Of a plot, in pixels, and how many intervals there are about between the numbers at axes."""
+
+    width: int
+    height: int
+    ticks: int
+
+
+WIDE, NARROW = Size(860, 480, 9), Size(344, 350, 5)
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 40
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """Values to pixels, between round numbers."""
+    """Values to pixels."""
 
     ticks: tuple[float, ...]
+    least: float
+    most: float
     start: float
     end: float
 
     @classmethod
-    def over(cls, values: Iterable[float], start: float, end: float) -> "_Axis":
-        known = list(values) or [0.0, 1.0]
-        span = (max(known) - min(known)) or abs(max(known)) or 1.0
-        power = 10.0 ** floor(log10(span / TICKS))
-        step = next(m * power for m in (1, 2, 5, 10) if span <= TICKS * m * power * (1 + 1e-9))
-        first, last = floor(min(known) / step), ceil(max(known) / step)
-        ticks = [round(step * n, 12) for n in range(first, max(last, first + 1) + 1)]
-        return cls(tuple(ticks), start, end)
+    def over(cls, ends: tuple[float, float], start: float, end: float, ticks: int) -> "_Axis":
+        least, most = ends
+        margin = 0.04 * ((most - least) or abs(most) or 1.0)
+        least, most = least - margin, most + margin
+        if 0 <= ends[0] < 0.3 * ends[1]:
+            least = 0.0  # an error starts at nothing
+        power = 10.0 ** floor(log10((most - least) / ticks))
+        step = next(m * power for m in (1, 2, 5, 10) if most - least <= ticks * m * power)
+        shown = [round(step * n, 12) for n in range(ceil(least / step), floor(most / step) + 1)]
+        return cls(tuple(shown), least, most, start, end)
 
     def __call__(self, value: float) -> float:
-        share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+        share = (value - self.least) / (self.most - self.least)
         share = min(max(share, 0.0), 1.0)  # of intervals that reach beyond
         return round(self.start + share * (self.end - self.start), 1)
 
 
-def curves(board: Board, metric: Metric) -> str:
-    """Accuracy against the worst case of ``metric`` as an SVG element; each point can be pointed
-    at or focused and then says its row, with intervals."""
-    floors = floors_of(board, metric)
-    published = points(board.suite, metric.name)
-    accuracies, values = shown_values(board, metric)
-    x = _Axis.over(accuracies, LEFT, WIDTH - RIGHT)
-    ends = (TOP, HEIGHT - BOTTOM) if metric.better == "lower" else (HEIGHT - BOTTOM, TOP)
-    y = _Axis.over(values, *ends)
-    name = escape(metric.axis)
-    parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
-        f'aria-label="Accuracy against worst-case {name}">',
-        *_grid(x, y),
-        f'<text class="name" x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}">test accuracy</text>',
-        f'<text class="name" transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)">'
-        f"worst-case {name}</text>",
-    ]
-    for predictor, value in floors.items():
-        at, words = y(value), FLOORS.get(predictor, predictor)
-        parts.append(
-            f'<line class="floor" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>'
-            f'<text class="small" x="{LEFT + 4}" y="{at - 3:.1f}">{words}</text>'
-        )
-    for row, value in published:
-        text = escape(f"published: {row.name}, accuracy {row.accuracy:g}, {value:g}; {row.source}")
-        parts.append(
-            f'<g class="point hollow published" tabindex="0" role="img" aria-label="{text}" '
-            f'transform="translate({x(row.accuracy)} {y(value)})"><title>{text}</title>'
-            '<circle r="4"/></g>'
-        )
-    styles = marks(board)
-    for defense, group in board.by_defense().items():
-        parts += _curve([row for row in group if row.accuracy], styles[defense], metric, x, y)
-    return "\n".join([*parts, "</svg>"])
+class _Text(NamedTuple):
+    """A text at a mark."""
+
+    label: Label
+    text: str
+    css: str
 
 
-def legend(board: Board) -> list[tuple[str, str]]:
-    """Name and symbol (SVG) of every defense with a complete row."""
-    start = '<svg viewBox="-8 -8 16 16" class="symbol" aria-hidden="true">'
-    shown = board.by_defense()
-    return [
-        (name, f'{start}<g class="{mark.css}">{mark.shape.svg}</g></svg>')
-        for name, mark in marks(board).items()
-        if name in shown
-    ]
+class _Plot:
+    """One panel in one size."""
 
+    def __init__(self, board: Board, metric: Metric, shown: View, size: Size) -> None:
+        self.board, self.metric, self.view, self.size = board, metric, shown, size
+        self.right, self.bottom = size.width - RIGHT, size.height - BOTTOM
+        self.x = _Axis.over(shown.x, LEFT, self.right, size.ticks)
+        ends = (TOP, self.bottom) if metric.better == "lower" else (self.bottom, TOP)
+        self.y = _Axis.over(shown.y, *ends, size.ticks)
+        self.taken: list[Box] = []
 
-def _grid(x: _Axis, y: _Axis) -> list[str]:
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    parts = []
-    for tick in x.ticks:
-        at = x(tick)
-        parts.append(
-            f'<line class="grid" x1="{at}" x2="{at}" y1="{TOP}" y2="{bottom}"/>'
-            f'<text class="tick" x="{at}" y="{bottom + 16}">{tick:g}</text>'
-        )
-    for tick in y.ticks:
-        at = y(tick)
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
-            f'<text class="tick end" x="{LEFT - 6}" y="{at + 4:.1f}">{tick:g}</text>'
-        )
-    return parts
+    def drawn(self, panel: Panel, styles: dict[str, Mark]) -> str:
+        name = escape(self.metric.axis)
+        label = escape(f"{panel.title}: " if panel.title else "", quote=True)
+        middle, title = (TOP + self.bottom) / 2, escape(panel.title)
+        parts = [
+            f'<svg viewBox="0 0 {self.size.width} {self.size.height}" role="group" '
+            f'style="max-width: {self.size.width * 1.35:.0f}px" '
+            f'aria-label="{label}accuracy against worst-case {name}">',
+            *self._grid(),
+            f'<text class="name" x="{(LEFT + self.right) / 2}" y="{self.size.height - 6}">'
+            "test accuracy</text>",
+            f'<text class="name" transform="translate(11 {middle}) rotate(-90)">'
+            f"worst-case {escape(self.metric.axis)}</text>",
+            f'<text class="title" x="{LEFT}" y="12">{title}</text>' if title else "",
+            *self._floors(),
+            *self._published(),
+        ]
+        shown = self.board.by_defense
+        for defense in shown:  # in grey, below the others
+            if defense not in panel.defenses:
+                parts.append(self._line(shown[defense], styles[defense], "ghost"))
+        named: list[_Text] = []
+        for defense in panel.defenses:
+            rows = [row for row in shown[defense] if row in self.view.drawn]
+            gone = [row for row in shown[defense] if row in self.view.beyond]
+            parts += [f'<g class="{styles[defense].css}">', self._line(rows, styles[defense])]
+            parts += [self._point(row, styles[defense]) for row in rows]
+            parts += [self._arrow(row) for row in gone]
+            parts.append("</g>")
+            named += self._names(defense, rows, styles[defense])
+        return "\n".join([*parts, *self._labels(named), "</svg>"])
 
+    def _grid(self) -> list[str]:
+        parts = []
+        for tick in self.x.ticks:
+            at = self.x(tick)
+            parts.append(
+                f'<line class="grid" x1="{at}" x2="{at}" y1="{TOP}" y2="{self.bottom}"/>'
+                f'<text class="tick" x="{at}" y="{self.bottom + 15}">{_plain(tick)}</text>'
+            )
+        for tick in self.y.ticks:
+            at = self.y(tick)
+            parts.append(
+                f'<line class="grid" x1="{LEFT}" x2="{self.right}" y1="{at}" y2="{at}"/>'
+                f'<text class="tick end" x="{LEFT - 4}" y="{at + 4:.1f}">{_plain(tick)}</text>'
+            )
+        return parts
 
-def _curve(rows: list[Row], mark: Mark, metric: Metric, x: _Axis, y: _Axis) -> list[str]:
-    line, marks = [], []
-    for row in rows:
+    def _floors(self) -> list[str]:
+        """Lines; those close together share a text, and those beyond the axis have an arrow."""
+        parts = []
+        for predictor, value in self.view.floors.items():
+            at, words = self.y(value), FLOORS.get(predictor, predictor)
+            width = LETTER * len(words)
+            box = Box(LEFT, at - LINE, LEFT + 4 + width, at)
+            hidden = any(box.top < other.bottom and other.top < box.bottom for other in self.taken)
+            parts.append(f'<line class="floor" x1="{LEFT}" x2="{self.right}" y1="{at}" y2="{at}"/>')
+            if not hidden:
+                parts.append(f'<text class="note" x="{LEFT + 4}" y="{at - 3:.1f}">{words}</text>')
+                self.taken.append(box)
+        if self.view.higher:
+            digits = min(self.metric.digits, 3)
+            higher = list(self.view.higher.items())[: 1 if self.size is NARROW else None]
+            names = (f"{FLOORS.get(name, name)} {number(v, digits)}" for name, v in higher)
+            text = "\N{UPWARDS ARROW} " + ", ".join(names)
+            parts.append(f'<text class="note" x="{LEFT + 4}" y="{TOP + 10}">{text}</text>')
+            self.taken.append(Box(LEFT, TOP, LEFT + 4 + LETTER * len(text), TOP + LINE))
+        return parts
+
+    def _published(self) -> list[str]:
+        parts = []
+        for row, value in points(self.board.suite, self.metric.name):
+            text = f"published: {row.name}, accuracy {row.accuracy:g}, {value:g}; {row.source}"
+            at = f"translate({self.x(row.accuracy)} {self.y(value)})"
+            parts.append(_focusable(text, at, '<circle r="4"/>', "hollow published"))
+        return parts
+
+    def _line(self, rows: list[Row], mark: Mark, kind: str = "curve") -> str:
+        at = [f"{x},{y}" for x, y in (self._at(row) for row in rows if row in self.view.drawn)]
+        dash = mark.dash.svg if kind == "curve" else ""
+        return f'<polyline class="{kind}" points="{" ".join(at)}" stroke-dasharray="{dash}"/>'
+
+    def _at(self, row: Row) -> tuple[float, float]:
         assert row.accuracy
-        a, worst = row.accuracy, row.worst(metric.name)
-        at, height = x(a.mean), y(worst.mean)
-        line.append(f"{at},{height}")
-        text = escape(_text(row, metric), quote=True)
-        hollow = " hollow" if row.doubts else ""
-        marks.append(
-            f'<line class="bar" x1="{x(a.low)}" x2="{x(a.high)}" y1="{height}" y2="{height}"/>'
-            f'<line class="bar" x1="{at}" x2="{at}" y1="{y(worst.low)}" y2="{y(worst.high)}"/>'
-            f'<g class="point{hollow}" tabindex="0" role="img" aria-label="{text}" '
-            f'transform="translate({at} {height})"><title>{text}</title>{mark.shape.svg}</g>'
+        return self.x(row.accuracy.mean), self.y(row.worst(self.metric.name).mean)
+
+    def _point(self, row: Row, mark: Mark) -> str:
+        assert row.accuracy
+        accuracy, worst = row.accuracy, row.worst(self.metric.name)
+        x, y = self._at(row)
+        bars = (
+            f'<line class="bar" x1="{self.x(accuracy.low)}" x2="{self.x(accuracy.high)}" '
+            f'y1="{y}" y2="{y}"/><line class="bar" x1="{x}" x2="{x}" '
+            f'y1="{self.y(worst.low)}" y2="{self.y(worst.high)}"/>'
         )
-    drawn = f'<polyline points="{" ".join(line)}" stroke-dasharray="{mark.dash.svg}"/>'
-    return [f'<g class="{mark.css}">{drawn}', *marks, "</g>"]
+        kind = "hollow" if row in self.view.doubted else ""
+        at = f"translate({x} {y})"
+        return bars + _focusable(told(row, self.metric), at, mark.shape.svg, kind)
+
+    def _arrow(self, row: Row) -> str:
+        """At the edge beyond which a collapsed row lies, in the lower or upper corner."""
+        accuracy = number(row.accuracy.mean if row.accuracy else None, 2)
+        label = f"{row.label} collapsed: {accuracy}"
+        busy = [box for box in self.taken if box.left <= LEFT]
+        y = self.bottom - 10.0
+        while any(box.top < y + 8 and y - 8 < box.bottom for box in busy):
+            y -= LINE
+        self.taken.append(Box(LEFT, y - 8, LEFT + 20 + LETTER * len(label), y + 8))
+        text = f"{told(row, self.metric)}; left of the axis"
+        mark = '<path d="M-7 0 1-5V-2H8V2H1V5z"/>'
+        return (
+            _focusable(text, f"translate({LEFT + 9} {y})", mark, "")
+            + f'<text class="label start" x="{LEFT + 22}" y="{y + 4:.1f}">{escape(label)}</text>'
+        )
+
+    def _names(self, defense: str, rows: list[Row], mark: Mark) -> list[_Text]:
+        """The defense at its most private point, and the strength at each of the others."""
+        if not rows:
+            return []
+        sign = 1 if self.metric.better == "higher" else -1
+        end = max(rows, key=lambda row: sign * row.worst(self.metric.name).mean)
+        texts = {id(row): f"{row.strength:g}" for row in rows if row.strength is not None}
+        texts[id(end)] = end.label
+        return [
+            _Text(
+                Label(*self._at(row), LETTER * len(text) + 2, LINE, optional=row is not end),
+                text,
+                mark.css,
+            )
+            for row in rows
+            if (text := texts.get(id(row)))
+        ]
+
+    def _labels(self, texts: list[_Text]) -> list[str]:
+        """Names first, then strengths where there is room, each with a line to its mark where it
+        stands apart."""
+        texts = sorted(texts, key=lambda text: text.label.optional)
+        frame = Box(LEFT + 1, TOP, self.right, self.bottom)
+        spots = placed([text.label for text in texts], frame, self.taken)
+        parts = []
+        for (label, text, css), place in zip(texts, spots, strict=True):
+            if place is None:
+                continue
+            box = place.box
+            if not place.near:
+                x = min(max(label.x, box.left), box.right)
+                y = min(max(label.y, box.top), box.bottom)
+                parts.append(
+                    f'<line class="leader {css}" x1="{label.x}" y1="{label.y}" '
+                    f'x2="{x:.1f}" y2="{y:.1f}"/>'
+                )
+            middle = (box.left + box.right) / 2
+            parts.append(
+                f'<text class="label {css}" x="{middle:.1f}" y="{box.bottom - 4:.1f}">'
+                f"{escape(text)}</text>"
+            )
+        return parts
 
 
-def _text(row: Row, metric: Metric) -> str:
+def curves(board: Board, metric: Metric) -> list[dict[str, str]]:
+    """Accuracy against the worst case of ``metric``: for each panel its title, and SVG elements in
+    the sizes that it is shown in (``wide``, empty where there are several panels, and ``narrow``).
+    Each point can be pointed at or focused and then says its row, with intervals."""
+    shown, styles, each = view(board, metric), marks(board), panels(board)
+    sizes = {"wide": WIDE, "narrow": NARROW} if len(each) == 1 else {"narrow": NARROW}
+    return [
+        {"title": panel.title, "group": _group(board, panel), "wide": ""}
+        | {
+            name: _Plot(board, metric, shown, size).drawn(panel, styles)
+            for name, size in sizes.items()
+        }
+        for panel in each
+    ]
+
+
+def _group(board: Board, panel: Panel) -> str:
+    shown = board.by_defense
+    groups = [shown[n][0].group for n in panel.defenses if shown[n][0].role == "defense"]
+    return groups[0] if panel.title and groups else ""
+
+
+def told(row: Row, metric: Metric) -> str:
+    """A row in words, for one metric."""
     accuracy = estimate(row.accuracy, ACCURACY.digits)
     worst = estimate(row.worst(metric.name), metric.digits)
     flags = f"; {', '.join(row.doubts)}" if row.doubts else ""
     by = row.worst_attack(metric.name)
     return f"{row.label}: accuracy {accuracy}, worst {metric.label} {worst} by {by}{flags}"
+
+
+def _focusable(text: str, at: str, mark: str, kind: str) -> str:
+    text = escape(text, quote=True)
+    return (
+        f'<g class="point {kind}" tabindex="0" role="img" aria-label="{text}" '
+        f'transform="{at}">{mark}<circle class="aim" r="11"/></g>'
+    )
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}".replace("0.", ".", 1) if 0 < abs(value) < 1 else f"{value:g}"
+
+
+def symbols(board: Board) -> Iterable[tuple[str, str]]:
+    """Name and symbol (SVG) of every defense."""
+    start = '<svg viewBox="-8 -8 16 16" class="symbol" aria-hidden="true">'
+    for name, mark in marks(board).items():
+        yield name, f'{start}<g class="{mark.css}">{mark.shape.svg}</g></svg>'

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
+from smashbench.bench.report.knowledge import knowledge
+from smashbench.bench.report.printed import leaderboard_cells
 from smashbench.bench.report.statistics import Estimate, columns, ends
-from smashbench.bench.report.text import estimate
-from smashbench.bench.report.verdict import verdict
+from smashbench.bench.report.verdict import summary
 from smashbench.bench.store.files import write_whole
 
 WHOLE = (
@@ -31,8 +32,8 @@ WHOLE = (
 def leaderboard(board: Board) -> pd.DataFrame:
     """A line per defense and strength, in the suite's order; docs/columns.md says what is in it."""
     compared = board.over_noise
-    metrics, attacks = board.metrics(), board.suite.attack_labels
-    shown = [name for name, facts in board.diagnostics().items() if facts.column]
+    metrics, attacks = board.metrics, board.suite.attack_labels
+    shown = [name for name, facts in board.diagnostics.items() if facts.column]
     return pd.DataFrame(
         [
             _line(row, metrics, attacks, compared.get(row.key, {}))
@@ -96,6 +97,7 @@ TABLES: dict[str, Callable[[Board], pd.DataFrame]] = {
     "records": lambda board: board.records,
     "costs": costs,
     "matched": matched,
+    "knowledge": knowledge,
 }
 """What is written as ``NAME.csv``, unless it is empty."""
 
@@ -109,34 +111,14 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def as_text(board: Board) -> str:
-    """The leaderboard for a terminal."""
-    metrics = [METRICS[name] for name in board.metrics() if METRICS[name].brief]
-    labels = [metric.label for metric in metrics]
-    labels[:1] = [f"worst {label}" for label in labels[:1]]
-    known = any(row.optimum is not None for row in board.rows)
-    best = ["optimum"] if known else []
-    head = ["defense", "strength", "accuracy", *best, *labels, "by", "flags"]
-    lines = [head]
-    for row in board.rows:
-        strength = "" if row.strength is None else f"{row.strength:g}"
-        if not row.accuracy or not row.judged:
-            why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
-            lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
-            continue
-        cells = [estimate(row.accuracy, ACCURACY.digits)]
-        if known:
-            cells.append("" if row.optimum is None else f"{row.optimum:.4f}".lstrip("0"))
-        cells += [estimate(row.worst(metric.name), metric.digits) for metric in metrics]
-        flags = " ".join(flag for flag in row.flags if flag != "randomized")
-        missing = f" ({row.missing} trials missing)" if row.missing else ""
-        lines.append([row.defense, strength, *cells, row.worst_attack(), flags + missing])
+    """A summary and the leaderboard, for a terminal."""
+    lines = leaderboard_cells(board)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     waiting = len(board.waiting)
     more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
-    if partly := board.left_out():
+    if partly := board.left_out:
         names = ", ".join(partly)
         more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
-    more += [f"\n{sentence}" for sentence in verdict(board)]
-    return "\n".join([text[0], rule, *text[1:], *more])
+    return "\n".join([*summary(board), "", text[0], rule, *text[1:], *more])

@@ -14,6 +14,15 @@ def number(value: float | None, digits: int) -> str:
     return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
 
 
+def signed(value: float, digits: int) -> str:
+    """A difference: with its sign, and so many digits.
+
+    >>> signed(0.07, 2), signed(-0.128, 2)
+    ('+.07', '-.13')
+    """
+    return ("+" if value >= 0 else "") + number(value, digits)
+
+
 def estimate(value: Estimate | None, digits: int) -> str:
     """A mean and its interval: ``.912 [.895, .928]``; nothing for None.
 

@@ -1,13 +1,108 @@
 """What a board says, in sentences: who beats noise, and how much its numbers can carry."""
 
-from smashbench.bench.report.board import Board
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.losses import Loss, within
+from smashbench.bench.report.statistics import QUANTILE
+from smashbench.bench.report.text import estimate, number, signed
 
 SEEDS, ATTACK_SEEDS = 3, 2
 """Victims and attacks per row that a conclusion needs."""
+NONE = "nothing is shown to beat noise"
+NAMED = 6
+"""Most defenses that a sentence lists."""
+
+
+class Answer(NamedTuple):
+    """What to take at one loss of accuracy."""
+
+    loss: str
+    headline: str
+    details: list[str]
+
+
+def answers(board: Board) -> list[Answer]:
+    """An answer for each loss of accuracy; none without an undefended row to measure losses from.
+
+    A defense beats noise only by an interval that holds for all defenses and losses at once, and
+    if it is accurate enough in 97.5 % of the resamples.
+    """
+    doubts = {
+        name: list(dict.fromkeys(flag for row in rows for flag in row.doubts))
+        for name, rows in board.by_defense.items()
+    }
+    return [_answer(loss, doubts, within(board, loss.drop)) for loss in board.losses]
+
+
+def _answer(loss: Loss, doubts: dict[str, list[str]], rows: dict[str, Row]) -> Answer:
+    points = f"{100 * loss.drop:.0f} point{'s' if loss.drop > 0.01 else ''}"
+    what = f"at most {points} lost (accuracy {number(loss.accuracy, ACCURACY.digits)} or more)"
+    best, noise = loss.best, loss.noise
+    if best is None:
+        return Answer(what, "no defense is that accurate", [])
+    digits = METRICS["fvu"].digits
+    details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
+    others = [each for each in loss.defenses if each.role == "defense"]
+    if (row := rows.get(best.defense)) and row.strength is not None and row.accuracy:
+        accuracy = number(row.accuracy.mean, ACCURACY.digits)
+        details.append(f"strength to take: {row.strength:g} (accuracy {accuracy})")
+    if not others:
+        return Answer(what, "nothing but noise is that accurate", details)
+    if noise and noise is not best:
+        details[0] += f"; noise {estimate(noise.fvu, digits)}"
+    if best.over_noise is None:
+        details.append("noise was not swept to this accuracy")
+        return Answer(what, "not compared with noise", details)
+    if best is not noise:
+        details.append(f"over noise by {difference(best.over_noise, digits)}")
+    alike = loss.not_told_apart(best)
+    details.append(f"not told apart from it: {listed(alike) or 'none'}")
+    if best.reached < QUANTILE:
+        share = f"{100 * best.reached:.0f} %"
+        details.append(f"it is that accurate in {share} of the draws")
+    if found := doubts[best.defense]:
+        details.append(f"its rows are flagged: {', '.join(found)}")
+    names = [each.defense for each in loss.winners]
+    verb = "beats" if len(names) == 1 else "beat"
+    return Answer(what, f"{listed(names)} {verb} noise" if names else NONE, details)
+
+
+def headline(board: Board) -> str:
+    """The message of the board in a few words: who beats noise at some small loss of accuracy."""
+    winners = list(dict.fromkeys(each.defense for loss in board.losses for each in loss.winners))
+    if winners:
+        verb = "beats" if len(winners) == 1 else "beat"
+        return f"{board.suite.name}: {listed(winners)} {verb} noise"
+    if any(each.over_noise for loss in board.losses for each in loss.defenses):
+        return f"{board.suite.name}: {NONE}"
+    return f"{board.suite.name}: privacy against accuracy"
+
+
+def difference(value: Sequence[float], digits: int) -> str:
+    """A difference and its interval: ``+.07 [-.13, +.21]``.
+
+    >>> difference((0.07, -0.128, 0.208), 2)
+    '+.07 [-.13, +.21]'
+    """
+    mean, low, high = (signed(each, digits) for each in value)
+    return f"{mean} [{low}, {high}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, at most so many.
+
+    >>> listed(["a", "b"]), listed(list("abcdefgh"))
+    ('a, b', 'a, b, c, d, e, f and 2 more')
+    """
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def verdict(board: Board) -> list[str]:
-    """Sentences about the comparison with noise, where there is one."""
+    """Sentences about all rows compared with noise, where there are some."""
     joint = "fvu_over_noise_joint"
     compared = {key: found[joint] for key, found in board.over_noise.items() if joint in found}
     if not compared:
@@ -24,7 +119,29 @@ def verdict(board: Board) -> list[str]:
     attacks = min(row.attack_seeds for row in shown)
     if victims < SEEDS or attacks < ATTACK_SEEDS:
         told.append(
-            f"A demonstration: a conclusion needs {SEEDS} victim seeds and {ATTACK_SEEDS} attack "
-            f"seeds for every row, and some row has {victims} and {attacks}."
+            f"A demonstration, no conclusion: some row has {_counted(victims, 'training')} and "
+            f"{_counted(attacks, 'fit')} of each attack; a conclusion needs {SEEDS} and "
+            f"{ATTACK_SEEDS}."
         )
     return told
+
+
+def summary(board: Board) -> list[str]:
+    """Lines above the table of a run: what was done, an answer for each loss, and the verdict."""
+    rows, defenses = len(board.rows), len({row.defense for row in board.rows})
+    seeds = max((len(row.seeds) for row in board.rows), default=0)
+    first = (
+        f"{board.suite.name}: {_counted(rows, 'row')} of {_counted(defenses, 'defense')}, "
+        f"{_counted(seeds, 'seed')}, {_counted(len(board.judged), 'attack')}"
+    )
+    if board.controls:
+        control = board.controls[0]
+        accuracy = estimate(control.accuracy, ACCURACY.digits)
+        fvu = estimate(control.worst("fvu"), METRICS["fvu"].digits)
+        first += f"; undefended: accuracy {accuracy}, FVU {fvu}"
+    told = [f"{a.loss}: {'; '.join([a.headline, *a.details[:1]])}" for a in answers(board)]
+    return [first, *told, *filter(None, [" ".join(verdict(board))])]
+
+
+def _counted(number_: int, word: str) -> str:
+    return f"{number_} {word}{'' if number_ == 1 else 's'}"

@@ -3,22 +3,24 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from smashbench.bench.errors import BenchError
+from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.report.board import Board
 from smashbench.bench.report.figures import Figure, figures
 from smashbench.bench.report.page import write_page
+from smashbench.bench.report.printed import leaderboard_cells, write_printed
 from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import TABLES, as_text, write_csv
 
 
-def write_report(folders: Sequence[Path], out: Path) -> None:
-    """Writes to ``out``, and prints, everything that can be made from the records in ``folders``.
-    What an earlier report wrote and this one has nothing for is deleted.
+def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> None:
+    """Writes to ``out``, and prints, everything that can be made from the records in ``folders``,
+    where ``newer`` is that of ``merge``. What an earlier report wrote and this one has nothing for
+    is deleted.
 
     Raises:
         BenchError: not results folders, not comparable ones, or nothing in them has finished.
     """
-    board = read(*folders)
+    board = read(*folders, newer=newer)
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")
     print(as_text(board))
@@ -30,6 +32,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
             path.unlink(missing_ok=True)
         else:
             written.append(write_csv(frame, path))
+    written += write_printed(leaderboard_cells(board), out, "leaderboard")
     drawn = []
     for figure in figures():
         if board.complete and _applies(figure, board):
@@ -43,6 +46,34 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     print(f"\n{out}: {'  '.join(path.name for path in written)}")
 
 
+def write_figures(
+    folders: Sequence[Path], out: Path, names: Sequence[str] = (), look: str = "paper"
+) -> list[Path]:
+    """Draws figures alone; returns where they are.
+
+    Args:
+        folders: results folders, read as one.
+        out: where to.
+        names: which; all that apply unless told.
+        look: one of ``figures.base.LOOKS``; for a paper those made of pixels are left out.
+
+    Raises:
+        BenchError: as ``write_report``; a figure that is not there, or has nothing to show.
+    """
+    board = read(*folders)
+    if not board.complete:
+        raise BenchError(f"{folders[0]} holds no complete row; run the suite first")
+    known = {figure.name: figure for figure in figures()}
+    for name in names:
+        if name not in known:
+            raise BenchError(unknown("figure", name, known))
+        if not _applies(known[name], board):
+            raise BenchError(f"the figure {name!r} has nothing to show of {board.suite.name}")
+    chosen = [known[name] for name in names] or [f for f in known.values() if _applies(f, board)]
+    drawn = [f for f in chosen if names or look == "screen" or "svg" in f.formats]
+    return [path for figure in drawn for path in _written(figure, board, out, look)]
+
+
 def _applies(figure: Figure, board: Board) -> bool:
     try:
         return figure.applies(board)
@@ -50,9 +81,9 @@ def _applies(figure: Figure, board: Board) -> bool:
         raise _undrawn(figure, error) from error
 
 
-def _written(figure: Figure, board: Board, out: Path) -> list[Path]:
+def _written(figure: Figure, board: Board, out: Path, look: str = "screen") -> list[Path]:
     try:
-        return figure.write(board, out)
+        return figure.write(board, out, look)
     except BenchError:
         raise
     except Exception as error:

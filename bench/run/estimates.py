@@ -1,7 +1,7 @@
 """How long trials take, learned from those that are done."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, log2
 
 from smashbench.bench.run.survey import Standing
@@ -16,9 +16,21 @@ Group = tuple[str, ...]
 
 
 class Estimates:
-    """Seconds that trials take, learned from those that are done."""
+    """Seconds that trials take, learned from those that are done.
 
-    def __init__(self, trials: Iterable[Trial], standings: Mapping[str, Standing]) -> None:
+    Args:
+        trials: all of a suite.
+        standings: of every trial.
+        core_minutes: what all of them take of one core, as long as nothing has been timed.
+    """
+
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        standings: Mapping[str, Standing],
+        core_minutes: float | None = None,
+    ) -> None:
+        self._typical = core_minutes and 60 * core_minutes / len(trials)
         self._seen: Counter[Group] = Counter()
         self._seconds: Counter[Group] = Counter()
         for trial in trials:
@@ -42,7 +54,7 @@ class Estimates:
     def total(self, groups: Mapping[Group, int], workers: int) -> float | None:
         """Seconds that ``workers`` need for so many trials of each group; None where there is
         nothing to go by."""
-        each = {group: self.of(group) for group, count in groups.items() if count}
+        each = {group: self.of(group) or self._typical for group, count in groups.items() if count}
         known = {group: seconds for group, seconds in each.items() if seconds is not None}
         if len(known) < len(each):
             return None

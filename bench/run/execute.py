@@ -119,7 +119,7 @@ def _run(
         plugins=tuple(options.folder / each.kept for each in suite.plugins if each.is_file),
     )
     engine = ENGINES[options.engine](work, options)
-    estimates = Estimates(suite.trials, standings)
+    estimates = Estimates(suite.trials, standings, suite.core_minutes)
     done = sum(standing.state == "done" for standing in standings.values())
     try:
         with Progress(done + len(chosen), done, engine.workers) as progress:

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from smashbench.bench.experiment.attack_victim import samples_of
-from smashbench.bench.experiment.measure import measure_victim, samples_of_images
+from smashbench.bench.experiment.kept_images import samples_of, samples_of_images
+from smashbench.bench.experiment.measure import measure_victim
 from smashbench.bench.experiment.scoring import rescore
 from smashbench.bench.run.victims import restored, trained, write_arrays
 from smashbench.bench.store.files import DamagedError

@@ -117,6 +117,7 @@ def _attack(
         split,
         victim.floors["mean_image"],
         seeds,
+        chosen.pairs,
     )
     arrays: dict[str, dict[str, Any]] = {
         "scores": done.scores,

@@ -40,7 +40,7 @@ def listing(
     """What a run would do, a line per trial, and how long it may take; changes nothing."""
     standings = survey(suite, Store(folder), keep=keep, deep=True)
     chosen = choose(suite, standings, only=selection(suite, only), limit=limit)
-    estimates = Estimates(suite.trials, standings)
+    estimates = Estimates(suite.trials, standings, suite.core_minutes)
     lines = []
     for trial in chosen:
         seconds = estimates.of(group_of(trial))

@@ -39,6 +39,15 @@ class Archive:
             raise DamagedError(path, ALTERED)
         self._hashes: dict[str, str] = manifest
 
+    def verify(self) -> None:
+        """Reads every file.
+
+        Raises:
+            DamagedError: one was altered.
+        """
+        for name in self._hashes:
+            self.get(name)
+
     def get(self, name: str) -> bytes | None:
         """The content of a file; None where there is none of this name.
 

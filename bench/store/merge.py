@@ -1,6 +1,7 @@
 """Several results folders read as one: a submission beside what it is compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
@@ -12,11 +13,13 @@ from smashbench.bench.suite.trial import Suite, Trial
 
 
 class Stores(Store):
-    """The records of several folders; a trial's are those of the first folder that has them."""
+    """The records of several folders; a trial's are those of the first folder that has them, or of
+    its home, if it is given one."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], homes: Mapping[str, int]) -> None:
         super().__init__(folders[0])
         self._stores = [Store(folder) for folder in folders]
+        self._homes = homes
 
     def read(self, key: str) -> Record | None:
         return self._home(key).read(key)
@@ -31,18 +34,25 @@ class Stores(Store):
         return self._home(record.key).has_samples(record)
 
     def _home(self, key: str) -> Store:
+        if key in self._homes:
+            return self._stores[self._homes[key]]
         there = [store for store in self._stores if store.has(store.record_name(key))]
         if len(there) < 2:
             return (there or self._stores)[0]
         return next((store for store in there if store.finished(key)), there[0])
 
 
-def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
+def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store]:
     """One suite of all folders, and a store of their records.
 
     A trial that several folders have counts once. Where folders give one name to different
     defenses or attacks, or to other options or trainings of one, those of later folders carry the
     folder's name. Every victim keeps the attacks of the folders it is in.
+
+    Args:
+        folders: the results folders.
+        newer: a defense that a later folder has, too, has the rows of the last such folder alone:
+            it was improved. Undefended rows and plain noise are those of all folders.
 
     Raises:
         BenchError: one is no results folder, or its data, or the metrics it was scored with,
@@ -51,6 +61,9 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     suites = [read_suite(folder) for folder in folders]
     if len(folders) == 1:
         return suites[0], Store(folders[0])
+    homes: dict[str, int] = {}
+    if newer:
+        suites, homes = _newest(folders, suites)
     ours = _facts(folders[0], suites[0])
     for folder, suite in zip(folders, suites, strict=True):
         for what, value in _facts(folder, suite).items():
@@ -92,7 +105,27 @@ def merge(folders: Sequence[Path]) -> tuple[Suite, Store]:
     plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
     kept = frozenset[str]().union(*(suite.kept for suite in suites))
     suite = Suite(name, suites[0].description, victims, attacks, "", plugins, kept)
-    return suite, Stores(folders)
+    return suite, Stores(folders, homes)
+
+
+def _newest(folders: Sequence[Path], suites: list[Suite]) -> tuple[list[Suite], dict[str, int]]:
+    """Suites without the defenses that a later folder has, too, and the folders, by number, that
+    their trials are to be read from."""
+    last: dict[str, int] = {}
+    for number, (folder, suite) in enumerate(zip(folders, suites, strict=True)):
+        store = Store(folder)
+        for trial in suite.victims:
+            record = store.victim(trial.key)
+            if record and record.facts.role == "defense":
+                last[trial.victim.defense.label] = number
+    kept: list[Suite] = []
+    homes: dict[str, int] = {}
+    for number, suite in enumerate(suites):
+        left = [t for t in suite.trials if last.get(t.victim.defense.label, number) == number]
+        homes |= {t.key: number for t in left if t.victim.defense.label in last}
+        victims = tuple(trial for trial in left if trial.attack is None)
+        kept.append(replace(suite, victims=victims, attacks=tuple(t for t in left if t.attack)))
+    return kept, homes
 
 
 def _facts(folder: Path, suite: Suite) -> dict[str, str]:

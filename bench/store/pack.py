@@ -13,7 +13,8 @@ from smashbench.bench.suite.trial import Suite
 
 def pack(folder: Path, *, reconstructions: bool = False) -> int:
     """Packs the records and scores of a folder's suite, all of which are verified, and then
-    deletes the files that were packed. Returns how many trials that were.
+    deletes the files that were packed. Returns how many trials that were. The pack has a copy of
+    ``suite.json`` and of the plug-ins' sources, too: it can be read where there is nothing else.
 
     Sample images, weights and logs stay as they are, and so do reconstructions unless they are to
     be packed, too: they are large, and only a metric that changes needs them. A trial that is run
@@ -55,6 +56,9 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
                 stamps[name] = (folder / name).stat().st_mtime_ns
     if not trials:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
+    for name in ("suite.json", *(plugin.kept for plugin in suite.plugins)):
+        with suppress(FileNotFoundError):
+            files[name] = store.content(name)
     write_whole(folder / Store.PACK, archive_of(files))
     for name, stamp in stamps.items():
         with suppress(FileNotFoundError):

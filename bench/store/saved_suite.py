@@ -13,6 +13,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
 from smashbench.bench.store.files import words, write_whole
+from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Component, VictimConfig
 from smashbench.bench.suite.trial import Plugin, Suite, attack_trials, victim_trial
 
@@ -70,14 +71,14 @@ def keep_sources(suite: Suite, folder: Path) -> None:
 
 
 def read_suite(folder: Path) -> Suite:
-    """The suite of a results folder.
+    """The suite of a results folder, or of the pack in it.
 
     Raises:
         BenchError: not a results folder, one that was altered, or one of another version.
     """
     path = folder / "suite.json"
     try:
-        content = path.read_bytes()
+        content = Store(folder).content(path.name)
     except FileNotFoundError:
         raise BenchError(
             f"{folder} is no results folder: it has no suite.json; run a suite first"

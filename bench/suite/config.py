@@ -5,7 +5,12 @@ import json
 from typing import Annotated, Any
 
 from annotated_types import Ge, Lt, MinLen
-from pydantic import StringConstraints, field_validator
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+)
 
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, Name
@@ -73,9 +78,19 @@ class StackConfig(Frozen):
 
 
 class AttackChoice(Component):
-    """An attack under its label in the suite."""
+    """An attack under its label in the suite, with as many of the attacker's pairs as it is given:
+    all of them, unless ``pairs`` says how many."""
 
     label: Label
+    pairs: Annotated[int, Ge(2), Lt(2**63)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``pairs`` where it says nothing: the keys of most attacks are older than it."""
+        content: dict[str, Any] = write(self)
+        if self.pairs is None:
+            content.pop("pairs", None)
+        return content
 
 
 NOTHING = DefenseConfig(label="none", name="none", options={}, strength=None)

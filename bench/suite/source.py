@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec, resolve_name
 
 from smashbench.attacks import ATTACKS
-from smashbench.bench.experiment import measure, train
+from smashbench.bench.experiment import kept_images, measure, train
 from smashbench.bench.experiment.metrics import METRICS, score
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.suite.plugins import LOADED
@@ -31,6 +31,8 @@ NEUTRAL = (
 """Modules of types and messages, which decide no number."""
 VICTIM = "victim"
 """What of a victim is measured beside metrics."""
+IMAGES = "images"
+"""Which images are kept: of a victim and of its attacks the same."""
 
 
 def source_of(trial: Trial) -> str | None:
@@ -54,13 +56,14 @@ def source_of(trial: Trial) -> str | None:
 
 
 def scoring_of(trial: Trial) -> dict[str, str]:
-    """Hashes of the code that measures what a trial made: of every metric and, of a victim, of
-    what else is measured."""
+    """Hashes of the code that measures what a trial made: of every metric, of the choice of the
+    images that are kept and, of a victim, of what else is measured."""
     found = {}
     for name, metric in METRICS.items():
         functions = (metric.score, metric.derive)
         modules = {getattr(each, "__module__", "") for each in functions if each}
         found[name] = _hash_of(frozenset({*modules, *_added_by(name), score.__name__}))
+    found[IMAGES] = _hash_of(frozenset({kept_images.__name__}))
     if trial.attack is None:
         found[VICTIM] = _hash_of(frozenset({measure.__name__}))
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import Field, TypeAdapter, ValidationError
 
 from smashbench.attacks import ATTACKS
@@ -46,6 +46,8 @@ class _File(Frozen):
     start: Training | None = None
     defenses: dict[str, dict[str, Any]] = Field(min_length=1)
     attacks: dict[str, dict[str, Any]] = Field(min_length=1)
+    core_minutes: Annotated[float, Gt(0)] | None = None
+    """What all of it takes of one slow core: the time left, until trials have been timed."""
 
 
 def names() -> dict[str, str]:
@@ -83,7 +85,8 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     for plugin in (*plugins, *_plugins_of(path, content)):
         load_plugin(plugin)
     suite = _resolve(path, content, command)
-    return replace(suite, plugins=in_use(suite))
+    minutes = None if settings else suite.core_minutes  # it was another suite that took so long
+    return replace(suite, plugins=in_use(suite), core_minutes=minutes)
 
 
 def _plugins_of(path: Path, content: dict[str, Any]) -> list[Path]:
@@ -142,9 +145,9 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
     for label in RESERVED & set(file.attacks):
         mistakes.append(f"attacks.{label}: this name is a column of the tables; choose another")
     attacks = [
-        AttackChoice(label=label, name=found.name, options=found.options)
+        found
         for label, entry in file.attacks.items()
-        if (found := component("attack", label, entry, ATTACKS, mistakes))
+        if (found := _attack(label, dict(entry), mistakes))
     ]
     if mistakes or not (dataset and model):
         raise _refusal(path, mistakes)
@@ -164,7 +167,8 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         for seed in file.seeds
     )
     attacking = attack_trials(victims, attacks, file.attack_seeds)
-    return Suite(path.stem, file.description, victims, attacking, command)
+    suite = Suite(path.stem, file.description, victims, attacking, command)
+    return replace(suite, core_minutes=file.core_minutes)
 
 
 def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:
@@ -180,3 +184,15 @@ def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:
                 "characters and at most 200 others"
             )
     return lines
+
+
+def _attack(label: str, entry: dict[str, Any], mistakes: list[str]) -> AttackChoice | None:
+    """An attack with its options, and with how many pairs it gets."""
+    pairs = entry.pop("pairs", None)
+    found = component("attack", label, entry, ATTACKS, mistakes)
+    if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 2):
+        mistakes.append(f"attacks.{label}.pairs = {pairs!r}: should be a whole number from 2")
+        return None
+    if found is None:
+        return None
+    return AttackChoice(label=label, name=found.name, options=found.options, pairs=pairs)

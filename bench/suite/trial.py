@@ -79,6 +79,8 @@ class Suite:
     plugins: tuple[Plugin, ...] = ()
     kept: frozenset[str] = frozenset()
     """Keys of the trials whose records were made by code that has changed since, and were kept."""
+    core_minutes: float | None = None
+    """What all trials take of one core, about, as its author measured it."""
 
     @cached_property
     def starts(self) -> tuple[Trial, ...]:

@@ -6,6 +6,7 @@ from smashbench.bench.report.figures.attacks import ATTACKS
 from smashbench.bench.report.figures.base import Figure
 from smashbench.bench.report.figures.diagnostics import DIAGNOSTICS
 from smashbench.bench.report.figures.gallery import GALLERY
+from smashbench.bench.report.figures.knowledge import KNOWLEDGE
 from smashbench.bench.report.figures.optimum import OPTIMUM
 from smashbench.bench.report.figures.reconstructions import RECONSTRUCTIONS
 from smashbench.bench.report.figures.surrogates import SURROGATES
@@ -16,6 +17,7 @@ FIGURES: list[Figure] = [
     GALLERY,
     RECONSTRUCTIONS,
     ATTACKS,
+    KNOWLEDGE,
     DIAGNOSTICS,
     SURROGATES,
     VARIANCES,
@@ -26,8 +28,8 @@ FIGURES: list[Figure] = [
 
 
 def figures() -> list[Figure]:
-    """All figures: a trade-off for each metric, and ``FIGURES``."""
-    return [*map(tradeoff, METRICS.values()), *FIGURES]
+    """All figures: a trade-off for each metric of the first table, and ``FIGURES``."""
+    return [*(tradeoff(metric) for metric in METRICS.values() if metric.brief), *FIGURES]
 
 
 __all__ = ["FIGURES", "Figure", "figures"]

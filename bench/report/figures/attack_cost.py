@@ -6,15 +6,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullLocator
 
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import PLAIN
-from smashbench.bench.report.figures.base import Figure
+from smashbench.bench.report.figures.base import Figure, small_multiples, write_title
 from smashbench.bench.report.style import Mark
+from smashbench.bench.report.text import number
 
 PANELS = 4
 """Rows that are drawn: the first undefended and noisy ones."""
+LEGEND = 1.6
+"""Inches of its width, on a screen."""
 
 
 def _baselines(board: Board) -> list[Row]:
@@ -32,17 +36,33 @@ def _draw(board: Board) -> Canvas:
     names.sort(key=lambda name: rows[0].attacks[name].seconds)
     number = {name: n for n, name in enumerate(names, start=1)}
     width = 1.8 + (4.2 if len(rows) < 3 else 3.2) * len(rows)
-    canvas = Canvas(figsize=(width, 4.2), layout="constrained")
-    for axes, row in zip(np.atleast_1d(canvas.subplots(1, len(rows))), rows, strict=True):
+    canvas, grid = small_multiples(len(rows), len(rows), (width / len(rows), 3.9), (6.5, 0), 1)
+    edge = 1 - LEGEND / width
+    canvas.subplots_adjust(right=edge)
+    for axes, row in zip(grid, rows, strict=True):
         _panel(axes, row, number)
-    title = "what more time buys an attack (lower is stronger)"
-    canvas.suptitle(f"{board.suite.name}: {title}", x=0.01, ha="left", fontsize=10)
+    write_title(canvas, _message(board, rows[0]))
     handles = [
         Line2D([], [], linestyle="", markersize=9, label=f"{n} {name}", **_mark(rows[0], name))
         for name, n in number.items()
     ]
-    canvas.legend(handles=handles, loc="outside right upper", alignment="left")
+    corner = grid[0].get_position().y1
+    canvas.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(edge, corner), alignment="left"
+    )
     return canvas
+
+
+def _message(board: Board, row: Row) -> str:
+    """What the strongest attack reaches in which time, and the best closed form."""
+    told = []
+    for kind in ("trained", "closed_form"):
+        known = {n: a for n, a in row.judged.items() if a.kind == kind}
+        if known:
+            name = min(known, key=lambda n: known[n].estimates["mse"].mean)
+            error = number(known[name].estimates["mse"].mean, METRICS["mse"].digits)
+            told.append(f"{name} reaches {error} in {known[name].seconds:.2g} s")
+    return f"{board.suite.name}, {row.label}: {', '.join(told)}"
 
 
 def _mark(row: Row, name: str) -> dict[str, Any]:
@@ -76,7 +96,7 @@ def _panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(PLAIN)
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_locator(NullLocator())
     axes.set_xlabel("seconds to fit and reconstruct")
     axes.set_ylabel("MSE")
     axes.set_title(row.label, loc="left", fontsize=9)

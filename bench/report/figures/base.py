@@ -4,15 +4,19 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from smashbench.bench.report.board import Board
 from smashbench.bench.report.style import RC
 from smashbench.bench.store.files import write_whole
 
+PAPER = 3.4
+"""Width of a paper's column, in inches; across both columns it is twice that and a little."""
 READABLE = 64
 """Most rows of which a figure can show every one, in every attack or over every epoch."""
 
@@ -41,28 +45,104 @@ class Figure:
     style: Mapping[str, Any] = field(default_factory=dict)
     embedded: bool = True
 
-    def paths(self, folder: Path) -> list[Path]:
-        """Where it is written to."""
-        return [folder / f"{self.name}.{kind}" for kind in self.formats]
+    def paths(self, folder: Path, look: str = "screen") -> list[Path]:
+        """Where it is written to; for a paper as PDF."""
+        formats = self.formats if look == "screen" else ("pdf",)
+        return [folder / f"{self.name}.{kind}" for kind in formats]
 
-    def write(self, board: Board, folder: Path) -> list[Path]:
-        """Draws and writes it in every format, without dates: the same records, the same bytes."""
-        style: Any = {**RC, **self.style}
+    def write(self, board: Board, folder: Path, look: str = "screen") -> list[Path]:
+        """Draws and writes it in every format, without dates: the same records, the same bytes.
+
+        Args:
+            board: what to draw.
+            folder: where to.
+            look: one of ``LOOKS``.
+        """
+        style: Any = {**RC, **self.style, **LOOKS[look]}
+        paths = self.paths(folder, look)
         with mpl.rc_context(style):
             canvas = self.draw(board)
             canvas.set_dpi(self.dpi)
             if engine := canvas.get_layout_engine():
                 engine.execute(canvas)  # once for all formats: it takes a while
                 canvas.set_layout_engine(None)
-            for path in self.paths(folder):
+            for path in paths:
                 content = io.BytesIO()
                 kind = path.suffix[1:]
-                options: Any = {"metadata": {"Date": None}}
+                date = "CreationDate" if kind == "pdf" else "Date"
+                options: Any = {"metadata": {date: None}}
                 if kind == "png":
                     options = {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 4}}
                 canvas.savefig(content, format=kind, dpi=self.dpi, **options)
                 write_whole(path, content.getvalue())
-        return self.paths(folder)
+        return paths
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "screen": {},
+    "paper": {"font.size": 7, "figure.figsize": (PAPER, 2.6), "pdf.fonttype": 42},
+}
+"""Settings of Matplotlib for where a figure is read."""
+
+
+def inches(width: float, height: float) -> tuple[float, float]:
+    """The size of a figure that is so large on a screen: in a paper as wide as a column, or as
+    both where it is wider than 8 inches."""
+    if mpl.rcParams["figure.figsize"][0] != PAPER:
+        return width, height
+    scale = (2 * PAPER + 0.2 if width > 8 else PAPER) / width
+    return width * scale, height * scale
+
+
+def small_multiples(
+    panels: int,
+    columns: int,
+    size: tuple[float, float],
+    gaps: tuple[float, float],
+    titles: int,
+    *,
+    share: bool = False,
+) -> tuple[Canvas, list[Axes]]:
+    """A canvas with a regular grid of panels, those without use switched off. Margins are counted
+    in letters, so that no layout has to be searched for: of fifty panels that takes longer than to
+    draw them.
+
+    Args:
+        panels: how many have something to show.
+        columns: of the grid.
+        size: inches of a panel on a screen, with what is written around it.
+        gaps: between panels, across and down, in font sizes.
+        titles: lines above a panel.
+        share: whether all have the same axes.
+    """
+    lines, letter = -(-panels // columns), mpl.rcParams["font.size"] / 72
+    width, height = inches(size[0] * columns, size[1] * lines + 0.6)
+    across, down = (gap * letter for gap in gaps)
+    left, right, bottom, top = (n * letter for n in (6.0, 1.5, 4.5, 3.5 + titles))
+    own = (width - left - right - (columns - 1) * across) / columns
+    high = (height - bottom - top - (lines - 1) * down) / lines
+    canvas = Canvas(figsize=(width, height))
+    canvas.subplots_adjust(
+        left / width,
+        bottom / height,
+        1 - right / width,
+        1 - top / height,
+        across / own,
+        down / high,
+    )
+    grid = list(
+        canvas.subplots(lines, columns, squeeze=False, sharex=share, sharey=share).flatten()
+    )
+    for axes in grid[panels:]:
+        axes.set_axis_off()
+    return canvas, grid
+
+
+def write_title(canvas: Canvas, text: str) -> None:
+    """Writes the message of a figure above it, in as many lines as it needs."""
+    size = 1.1 * mpl.rcParams["font.size"]
+    letters = int(canvas.get_figwidth() * 72 / (0.66 * size))
+    canvas.suptitle(fill(text, letters), x=0.01, ha="left", fontsize=size, fontweight="bold")
 
 
 def readable(board: Board) -> bool:

@@ -1,75 +1,126 @@
-"""What the regularisers say and do during training."""
+"""What the regularisers say and do during training: small multiples."""
+
+from textwrap import fill
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
-from smashbench.bench.report.figures.base import Figure, readable
+from smashbench.bench.report.figures.base import Figure, small_multiples, write_title
 from smashbench.bench.report.figures.variances import HIGH, LOW, MIDDLE
-from smashbench.bench.report.style import marks
+from smashbench.bench.report.style import Mark, marks
+from smashbench.bench.report.view import panels
 
-COLUMNS = 3
+COLUMNS = 6
+LETTERS = 30
+"""Most in a line of a panel's title."""
 
 
-def _panels(board: Board) -> list[str]:
+class _Cell(NamedTuple):
+    """A panel: a diagnostic of one defense, or of one group where there are many."""
+
+    diagnostic: str
+    title: str
+    rows: list[Row]
+
+
+def _diagnostics(board: Board) -> list[str]:
     """The declared diagnostics that are not always 0, and have no figure of their own."""
     return [
         name
-        for name in board.diagnostics()
+        for name in board.diagnostics
         if not name.endswith((LOW, MIDDLE, HIGH))
         and any(row.measured(name) and np.nan_to_num(row.history[name]).any() for row in board.rows)
     ]
 
 
-def _draw(board: Board) -> Canvas:
-    """Every diagnostic over the epochs, a line per row, stronger defenses darker."""
-    rows = [row for row in board.rows if row.history]
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row.defense, []).append(row)
-    styles, declared, panels = marks(board), board.diagnostics(), _panels(board)
-    lines = -(-len(panels) // COLUMNS)
-    canvas = Canvas(figsize=(9.5, 2.3 * lines), layout="constrained")
-    grid = canvas.subplots(lines, COLUMNS, squeeze=False).flatten()
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
-    for name, axes in zip(panels, grid, strict=False):
-        for defense, group in groups.items():
-            for number, row in enumerate(group, start=1):
-                if not row.measured(name):
-                    continue
-                weight = number / len(group)
-                axes.plot(
-                    np.arange(1, len(row.history[name]) + 1),
-                    row.history[name],
-                    label=defense if weight == 1 else None,
-                    alpha=0.25 + 0.75 * weight,
-                    lw=1.2,
-                    **styles[defense].line | {"marker": ""},
-                )
-        axes.set_title(declared[name].label, loc="left", fontsize=8)
-        if declared[name].logarithmic:
-            logarithmic(axes, "y")
+def _cells(board: Board) -> list[_Cell]:
+    """Every diagnostic by defense, at all its strengths; or by group, at the last of each
+    defense."""
+    rows: dict[str, list[Row]] = {}
+    for row in board.rows:
+        if row.history:
+            rows.setdefault(row.defense, []).append(row)
+    each = panels(board) if board.complete else []
+    found = []
+    for name in _diagnostics(board):
+        if len(each) > 1:
+            parts = {
+                panel.title: [rows[d][-1] for d in panel.defenses if d in rows] for panel in each
+            }
         else:
-            axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    for axes in grid[max(0, len(panels) - COLUMNS) : len(panels)]:
-        axes.set_xlabel("epoch")
-    found = {
-        text: line
-        for axes in grid
-        for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    canvas.legend(found.values(), found.keys(), loc="outside right upper")
+            parts = rows
+        for title, group in parts.items():
+            if measured := [row for row in group if row.measured(name)]:
+                found.append(_Cell(name, title, measured))
+    return found
+
+
+def _draw(board: Board) -> Canvas:
+    """A panel per diagnostic and defense, on the scale of that diagnostic; stronger is darker."""
+    cells, styles, declared = _cells(board), marks(board), board.diagnostics
+    canvas, grid = small_multiples(len(cells), min(COLUMNS, len(cells)), (1.9, 1.7), (4.5, 6), 3)
+    spans: dict[str, list[Axes]] = {}
+    for cell, axes in zip(cells, grid, strict=False):
+        _panel(axes, cell, styles, many=len({row.defense for row in cell.rows}) > 1)
+        label = fill(declared[cell.diagnostic].label, LETTERS)
+        axes.set_title(f"{label}\n{cell.title}", loc="left", fontsize="small")
+        axes.tick_params(labelsize="small")
+        axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        spans.setdefault(cell.diagnostic, []).append(axes)
+    for name, same in spans.items():
+        ends = np.array([axes.get_ylim() for axes in same])
+        low, high = ends[:, 0].min(), ends[:, 1].max()
+        for axes in same:
+            if declared[name].logarithmic:
+                values = np.concatenate([line.get_ydata() for a in same for line in a.lines])
+                known = values[np.isfinite(values) & (values > 0)]
+                axes.set_ylim(*((known.min() / 1.2, known.max() * 1.2) if known.size else (1, 10)))
+                logarithmic(axes, "y")
+            else:
+                axes.set_ylim(min(0.0, low), high)
+    canvas.supxlabel("epoch", fontsize="medium")
+    write_title(canvas, _message(board))
     return canvas
+
+
+def _panel(axes: Axes, cell: _Cell, styles: dict[str, Mark], *, many: bool) -> None:
+    for number, row in enumerate(cell.rows, start=1):
+        values = row.history[cell.diagnostic]
+        style = styles[row.defense].line | {"marker": "", "linewidth": 1.2}
+        if not many:
+            style |= {"alpha": 0.25 + 0.75 * number / len(cell.rows), "linestyle": "-"}
+        axes.plot(np.arange(1, len(values) + 1), values, label=row.defense, **style)
+    if many:
+        axes.legend(fontsize="xx-small", labelspacing=0.1, handlelength=1.2, loc="upper right")
+
+
+def _message(board: Board) -> str:
+    """Whose features vary least within classes, against the undefended model."""
+    name = "class_variance"
+    plain = [row.last(name) for row in board.controls]
+    known = [
+        (value, row)
+        for row in board.complete
+        if (value := row.last(name)) and row.role == "defense"
+    ]
+    if not (plain and plain[0] and known):
+        return f"{board.suite.name}: diagnostics over the epochs; stronger is darker"
+    least, row = min(known, key=lambda each: each[0])
+    share = f"{100 * least / plain[0]:.2g} %"
+    return f"{board.suite.name}: {row.label} leaves {share} of the variance within classes"
 
 
 DIAGNOSTICS = Figure(
     name="diagnostics",
-    caption="What the regularisers say and do during training.",
-    applies=lambda board: readable(board) and bool(_panels(board)),
+    caption="What the regularisers say and do during training. Each panel is one diagnostic of one "
+    "defense, or of one group at the last strengths; all panels of a diagnostic share their scale, "
+    "and stronger is darker.",
+    applies=lambda board: bool(_diagnostics(board)),
     draw=_draw,
     style={"font.size": 8},
 )

@@ -5,24 +5,17 @@ from matplotlib.figure import Figure as Canvas
 
 from smashbench.bench.experiment.metrics import ACCURACY
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.comparisons import DROPS
 from smashbench.bench.report.figures.base import Figure
 from smashbench.bench.report.figures.images import DPI, picture
+from smashbench.bench.report.losses import DROPS, within
 from smashbench.bench.report.text import number
 
 
 def _chosen(board: Board) -> dict[str, Row]:
-    """Of each defense, the row that protects most while it costs at most five points of accuracy;
-    nothing where no undefended row says what is lost."""
-    control = board.controls[0].accuracy if board.controls else None
-    rows: dict[str, Row] = {}
-    for row in board.complete if control else ():
-        near = row.accuracy and control and row.accuracy.mean >= control.mean - max(DROPS)
-        if near and board.has_images(row):
-            best = rows.get(row.defense)
-            if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
-                rows[row.defense] = row
-    return rows
+    """Of each defense, the row that protects most while it costs at most five points of accuracy,
+    if its images are there."""
+    chosen = within(board, max(DROPS))
+    return {name: row for name, row in chosen.items() if board.has_images(row)}
 
 
 def _draw(board: Board) -> Canvas:
@@ -42,7 +35,8 @@ def _draw(board: Board) -> Canvas:
         accuracy = number(row.accuracy.mean if row.accuracy else None, ACCURACY.digits)
         label = f"{row.label}  ({accuracy}, {row.worst_attack()})"
         lines.append((label, [images["samples"], *pairs]))
-    return picture(["at fixed quantiles of difficulty", "5 % worst off", "median"], lines)
+    titles = ["one image of each of several classes, by a fixed rule", "5 % worst off", "median"]
+    return picture(titles, lines)
 
 
 GALLERY = Figure(

@@ -6,7 +6,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import PLAIN
-from smashbench.bench.report.figures.base import Figure
+from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.style import Mark
 
 
@@ -23,7 +23,7 @@ def _draw(board: Board) -> Canvas:
     noise = [row.noise for row in rows]
     least = np.array([row.optimum for row in rows], float)
     names = [name for name in rows[0].judged if all(name in row.judged for row in rows)]
-    canvas = Canvas(figsize=(9, 4.2), layout="constrained")
+    canvas = Canvas(figsize=inches(9, 4.2), layout="constrained")
     left, right = canvas.subplots(1, 2)
     left.plot(noise, least, color="black", linewidth=2, label="best possible")
     bound = np.array([row.bound for row in rows], float)
@@ -49,6 +49,13 @@ def _draw(board: Board) -> Canvas:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("standard deviation of the noise")
     canvas.legend(loc="outside right upper")
+    nearest = [
+        100 * (min(row.attacks[name].estimates["mse"].mean for name in names) / best - 1)
+        for row, best in zip(rows, least, strict=True)
+    ]
+    span = f"{min(nearest):.2g} to {max(nearest):.2g} %"
+    title = f"{board.suite.name}: the best attack is {span} above the best possible"
+    write_title(canvas, title)
     return canvas
 
 

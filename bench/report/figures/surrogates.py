@@ -1,11 +1,14 @@
 """Do the surrogates tell the truth?"""
 
+import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
-from smashbench.bench.report.figures.base import Figure
+from smashbench.bench.report.figures.base import Figure, inches, write_title
+from smashbench.bench.report.figures.texts import Text, write
 from smashbench.bench.report.style import marks
+from smashbench.bench.report.verdict import listed
 
 
 def _surrogate(row: Row) -> str:
@@ -14,27 +17,56 @@ def _surrogate(row: Row) -> str:
     return next((name for name in names if row.measured(name)), "")
 
 
+def _last(row: Row, diagnostic: str) -> float:
+    """In the last epoch; NaN where it was not measured."""
+    found = row.last(diagnostic)
+    return float("nan") if found is None else found
+
+
 def _draw(board: Board) -> Canvas:
     """What a surrogate says against the true variance, and that variance against the worst case;
     a curve per defense over its strengths."""
     styles = marks(board)
-    canvas = Canvas(figsize=(9.5, 4), layout="constrained")
+    said_texts: list[Text] = []
+    texts: list[Text] = []
+    canvas = Canvas(figsize=inches(9.5, 4), layout="constrained")
     left, right = canvas.subplots(1, 2)
-    for name, group in board.by_defense().items():
-        variance = [row.last("class_variance") for row in group]
+    for name, group in board.by_defense.items():
+        variance = [_last(row, "class_variance") for row in group]
         worst = [row.worst("mse").mean for row in group]
+        ink = styles[name].ink.figure
         if surrogate := _surrogate(group[0]):
-            said = [row.last(surrogate) for row in group]
+            said = [_last(row, surrogate) for row in group]
             left.plot(said, variance, **styles[name].line)
-        right.plot(variance, worst, label=name, **styles[name].line)
+            if np.isfinite([said[-1], variance[-1]]).all():
+                said_texts.append(Text(said[-1], variance[-1], name, ink, first=True))
+        right.plot(variance, worst, **styles[name].line)
+        if np.isfinite(variance[-1]):
+            texts.append(Text(variance[-1], worst[-1], name, ink, first=True))
     left.set_xlabel("surrogate at the end of training (its own units)")
     left.set_ylabel("true within-class variance")
     right.set_xlabel("true within-class variance")
     right.set_ylabel("worst-case MSE")
     logarithmic(left, "x", "y")
     logarithmic(right, "x")
-    canvas.legend(loc="outside right upper")
+    write_title(canvas, _message(board))
+    for axes, own in ((left, said_texts), (right, texts)):
+        write(axes, own)
     return canvas
+
+
+def _message(board: Board) -> str:
+    """Of which defenses a lower surrogate comes with a lower variance, strength by strength."""
+    agree: dict[bool, list[str]] = {True: [], False: []}
+    for name, group in board.by_defense.items():
+        if len(group) > 1 and (surrogate := _surrogate(group[0])):
+            pairs = sorted((_last(row, surrogate), _last(row, "class_variance")) for row in group)
+            variances = [variance for _, variance in pairs]
+            agree[variances == sorted(variances)].append(name)
+    told = [f"of {listed(agree[True])}, yes"] if agree[True] else []
+    told += [f"of {listed(agree[False])}, no"] if agree[False] else []
+    question = f"{board.suite.name}: do surrogates rank strengths by their variance?"
+    return f"{question} {'; '.join(told)}" if told else question
 
 
 SURROGATES = Figure(

@@ -6,8 +6,9 @@ from matplotlib.ticker import MaxNLocator
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
-from smashbench.bench.report.figures.base import Figure, readable
+from smashbench.bench.report.figures.base import Figure, inches, readable, write_title
 from smashbench.bench.report.style import marks
+from smashbench.bench.report.verdict import listed
 
 COLUMNS = 4
 LOW, MIDDLE, HIGH = "variance_q10", "variance_q50", "variance_q90"
@@ -35,7 +36,7 @@ def _draw(board: Board) -> Canvas:
     rows, styles = _strongest(board), marks(board)
     columns = min(COLUMNS, len(rows))
     lines = -(-len(rows) // columns)
-    canvas = Canvas(figsize=(9.5, 2.3 * lines), layout="constrained")
+    canvas = Canvas(figsize=inches(9.5, 2.3 * lines), layout="constrained")
     grid = canvas.subplots(lines, columns, squeeze=False, sharey=True).flatten()
     for axes in grid[len(rows) :]:
         axes.set_axis_off()
@@ -54,6 +55,9 @@ def _draw(board: Board) -> Canvas:
     logarithmic(grid[0], "y")
     for axes in grid[::columns]:
         axes.set_ylabel("variance / tau")
+    above = [r.defense for r, prefix in rows.values() if r.history[prefix + MIDDLE][-1] > 1]
+    title = f"median variances stay above their threshold: {listed(above) or 'of none'}"
+    write_title(canvas, f"{board.suite.name}: {title}")
     return canvas
 
 

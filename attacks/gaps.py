@@ -1,0 +1,54 @@
+"""What a release with gaps shows: which features were sent, and what the sent ones were."""
+
+import torch
+from torch import Tensor
+
+from smashbench.attacks.base import Knowledge, finite
+from smashbench.attacks.network import as_map
+
+SEEN = 2000
+"""Images whose releases say what is usual."""
+
+
+class Gaps:
+    """Shows releases whose zeros are gaps, as of dropout and pruning, to a network.
+
+    A feature that was not sent says nothing about its value; its place is filled with the mean of
+    those that were. That it was not sent says something where it depends on the image, and is
+    shown beside it. Features are clipped to the range in which their channel was seen: a level that
+    no training release had, of features that are quantised or hardly ever sent, would be
+    standardised by a spread of nothing.
+
+    Args:
+        knowledge: releases of its images say what is usual.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        index = torch.arange(min(SEEN, len(knowledge.images)), device=knowledge.images.device)
+        z = as_map(finite(knowledge.draw(index)))
+        sent = z != 0
+        self.mean = (z.sum((0, 2, 3)) / sent.sum((0, 2, 3)).clamp_min(1))[:, None, None]
+        self.low = z.where(sent, self.mean).amin((0, 2, 3))[:, None, None]
+        self.high = z.where(sent, self.mean).amax((0, 2, 3))[:, None, None]
+
+    def shown(self, z: Tensor) -> Tensor:
+        """Releases (B, ...) as maps (B, 2C', H', W'): features, and 1 where they were sent."""
+        z = as_map(z)
+        sent = z != 0
+        return torch.cat([self._clipped(z.where(sent, self.mean)), sent.to(z.dtype)], 1)
+
+    def united(self, z: Tensor) -> Tensor:
+        """Several releases (B, n, ...) of each image as maps (B, 3C', H', W'): the mean of every
+        feature over the releases that sent it, the spread among these, and how often it was sent,
+        from 0 to 1. The order of the releases does not matter."""
+        n = z.shape[1]
+        maps = as_map(z.flatten(0, 1)).unflatten(0, (-1, n))
+        sent = (maps != 0).to(z.dtype)
+        count = sent.sum(1)
+        mean = torch.where(count > 0, maps.sum(1) / count.clamp_min(1), self.mean)
+        squares = ((maps - mean[:, None]).square() * sent).sum(1)
+        spread = (squares / (count - 1).clamp_min(1)).sqrt()
+        return torch.cat([self._clipped(mean), spread, count / n], 1)
+
+    def _clipped(self, z: Tensor) -> Tensor:
+        return z.clamp(self.low, self.high)

@@ -1,0 +1,121 @@
+"""Whether features and images can be audited at all, and what is odd about them."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+
+from smashbench.bench.auditing.pairs import AT_ONCE, Images, Pairs
+from smashbench.bench.errors import BenchError
+
+COMPARED = 600
+"""Most pairs that ``relation`` looks at."""
+SHUFFLES = 199
+"""Of the pairs, each a dealing at random."""
+RELATED = 0.02
+"""Share of dealings at random that may be as related as the pairs: more, and they are not."""
+
+
+class Duplicates(NamedTuple):
+    """What several images share.
+
+    Args:
+        first: (N,) the first image that each equals, itself where it is the first.
+        copies: images that equal an earlier one.
+    """
+
+    first: Tensor
+    copies: int
+
+
+def duplicates(images: Images) -> Duplicates:
+    """Finds images that are equal in 8 bits a pixel.
+
+    Raises:
+        BenchError: all of them are equal.
+    """
+    seen: dict[bytes, int] = {}
+    first = torch.tensor([seen.setdefault(each, n) for n, each in enumerate(images.digests())])
+    if len(seen) == 1:
+        raise BenchError(f"images: all {len(images)} are equal, there is nothing to tell apart")
+    return Duplicates(first, len(images) - len(seen))
+
+
+def check_features(features: Tensor) -> list[str]:
+    """What is odd about features (N, ...), in sentences.
+
+    Raises:
+        BenchError: some are not finite, or none differs from image to image.
+    """
+    lows, highs = [], []
+    for number, part in enumerate(features.split(AT_ONCE)):
+        rows = part.float().flatten(1)
+        finite = rows.isfinite().all(1)
+        if not bool(finite.all()):
+            row = number * AT_ONCE + int((~finite).nonzero()[0])
+            raise BenchError(
+                f"features of image {row} are not finite (NaN or infinity): what did the encoder "
+                "do there? Leave such images out, or mend it"
+            )
+        lows.append(rows.amin(0))
+        highs.append(rows.amax(0))
+    low, high = torch.stack(lows).amin(0), torch.stack(highs).amax(0)
+    constant = int((low == high).sum())
+    if constant == len(low):
+        raise BenchError(
+            "features are the same for every image: the encoder ignores its input, or the wrong "
+            "array was saved"
+        )
+    if constant / len(low) > 0.1:
+        share = f"{constant} of {len(low)} features ({constant / len(low):.0%})"
+        return [f"{share} are the same for every image."]
+    return []
+
+
+def relation(z: Tensor, x: Tensor) -> float:
+    """The share of dealings at random whose distance correlation is as high as that of the pairs:
+    about 0 for features z (n, ...) of images x (n, C, H, W), and anything from 0 to 1 where the
+    order of one is not the order of the other.
+
+    Distance correlation is 0 in the population only for independent pairs, whatever they depend
+    by (Szekely, Rizzo and Bakirov, 2007); here of standardised features and of images of 8x8
+    pixels.
+    """
+    z = z.float().flatten(1)
+    z = (z - z.mean(0)) / z.std(0).clamp_min(1e-6)
+    small = adaptive_avg_pool2d(x, 8).flatten(1)
+    a, b = (_centred(torch.cdist(each, each)) for each in (z, small))
+    generator = torch.Generator().manual_seed(0)
+    found = float((a * b).sum())
+    as_high = 0
+    for _ in range(SHUFFLES):
+        order = torch.randperm(len(b), generator=generator)
+        as_high += float((a * b[order][:, order]).sum()) >= found
+    return (as_high + 1) / (SHUFFLES + 1)
+
+
+def _centred(distances: Tensor) -> Tensor:
+    rows = distances.mean(0)
+    return distances - rows - rows[:, None] + rows.mean()
+
+
+def check_order(pairs: Pairs, index: Tensor) -> None:
+    """Refuses pairs that do not belong together.
+
+    Args:
+        pairs: with features.
+        index: of the images that are looked at, at most ``COMPARED``.
+
+    Raises:
+        BenchError: features and images are no more related than when dealt at random.
+    """
+    index = index[:COMPARED]
+    z = pairs.take_features(index)
+    share = relation(z[:, 0] if pairs.repeated else z, pairs.images.take(index))
+    if share > RELATED:
+        raise BenchError(
+            f"features and images do not belong together: no more related than {share:.0%} of "
+            f"{SHUFFLES} dealings at random, over {len(index)} pairs. Is their order the same? "
+            "If it is, and the features tell nothing of the images, say --trust-order"
+        )

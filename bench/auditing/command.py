@@ -1,0 +1,82 @@
+"""The command ``smashbench audit``, as it was typed."""
+
+from argparse import Namespace
+
+from smashbench.bench.auditing.conduct import audit
+from smashbench.bench.auditing.report import Report, check
+from smashbench.bench.auditing.world import MEASURED
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.report.text import estimate
+
+
+def run(choice: Namespace) -> int:
+    """Audits, writes the page, and says what was found; returns the exit code: 1 where a limit was
+    not kept."""
+    conditions = [
+        *_conditions(choice.fail_below, "--fail-below", "higher", "--fail-above"),
+        *_conditions(choice.fail_above, "--fail-above", "lower", "--fail-below"),
+    ]
+    report = audit(
+        images=choice.images,
+        features=choice.features,
+        model=choice.model,
+        head=choice.head,
+        labels=choice.labels,
+        groups=choice.groups,
+        layout=choice.layout,
+        size=choice.size,
+        repeated=choice.repeated,
+        test_share=choice.test_share,
+        minutes=choice.budget,
+        memory=choice.memory,
+        seed=choice.seed,
+        trust_order=choice.trust_order,
+        tune_head=choice.tune_head,
+        progress=True,
+    )
+    written = report.write(choice.out, gallery=choice.gallery)
+    print(as_text(report))
+    print(f"\n{choice.out}: {'  '.join(path.name for path in written)}")
+    failures = check(report, conditions)
+    for failure in failures:
+        print(f"not private enough: {failure}")
+    return 1 if failures else 0
+
+
+def _conditions(texts: list[str], option: str, better: str, other: str) -> list[tuple[str, float]]:
+    """``fvu=.5`` as a metric and a limit."""
+    found = []
+    for text in texts:
+        name, sign, value = text.partition("=")
+        try:
+            limit = float(value)
+        except ValueError:
+            sign = ""
+        if not sign or limit != limit:
+            raise BenchError(f"{option} {text}: write METRIC=VALUE, e.g. {option} fvu=.5")
+        if name not in MEASURED:
+            raise BenchError(f"{option}: {unknown('metric', name, MEASURED)}")
+        if MEASURED[name].better != better:
+            raise BenchError(
+                f"{option} {text}: a {MEASURED[name].better} {name} is more private: use {other}"
+            )
+        found.append((name, limit))
+    return found
+
+
+def as_text(report: Report) -> str:
+    """Verdict, notes and attacks, for a terminal."""
+    metrics = [metric for metric in MEASURED.values() if metric.brief]
+    table = [["attack", *(metric.label for metric in metrics), "converged"]]
+    for each in sorted(report.attacks, key=lambda each: each.estimates["mse"].mean):
+        cells = [estimate(each.estimates[metric.name], metric.digits) for metric in metrics]
+        table.append([each.name, *cells, "yes" if each.results.converged else "no"])
+    widths = [max(len(line[n]) for line in table) for n in range(len(table[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    short = [f"{name.replace('_', ' ')}: {why}" for name, why in report.short.items() if why]
+    notes = [f"note: {note}" for note in (*report.notes, *short)]
+    left = [f"not tried: {name}: {why}" for name, why in report.left_out.items()]
+    return "\n".join([*report.verdict, "", *lines, "", *notes, *left])

@@ -1,0 +1,182 @@
+"""The figures of an audit, in the style of the reports."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import NullLocator
+from torch.nn.functional import interpolate
+
+from smashbench.bench.auditing.report import Report
+from smashbench.bench.auditing.world import MEASURED
+from smashbench.bench.experiment.metrics import ACCURACY
+from smashbench.bench.report.figures.images import DPI, picture
+from smashbench.bench.report.style import RC, SOFT, Mark
+from smashbench.bench.report.text import number
+
+SHOWN, LINES = 3, 4
+"""Images of a block of the gallery, and most attacks in it."""
+LARGEST = 64
+"""Pixels of a side above which the gallery shows an image smaller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure of an audit.
+
+    Args:
+        caption: on the page.
+        applies: whether there is something to draw.
+        make: draws it.
+        dpi: dots per inch of the PNG.
+    """
+
+    caption: str
+    applies: Callable[[Report], bool]
+    make: Callable[[Report], Canvas]
+    dpi: int = 150
+
+    def draw(self, report: Report) -> Canvas:
+        """Draws it in the style of the reports."""
+        style: Any = RC
+        with mpl.rc_context(style):
+            canvas = self.make(report)
+            canvas.set_dpi(self.dpi)
+            if engine := canvas.get_layout_engine():
+                engine.execute(canvas)  # now, with this style
+                canvas.set_layout_engine(None)
+        return canvas
+
+
+def exposure(report: Report) -> np.ndarray:
+    """The scored images (N,), the best rebuilt first: by the share of an image's own variance that
+    the strongest attack leaves unexplained."""
+    originals = report.originals.reshape(len(report.originals), -1).astype(np.float64) / 255
+    contrast = np.maximum(originals.var(1), 1e-4)
+    order: np.ndarray = np.argsort(report.worst.scores["mse"] / contrast, kind="stable")
+    return order
+
+
+def _gallery(report: Report) -> Canvas:
+    order, most = exposure(report), min(SHOWN, len(report.originals) // 3)
+    middle = len(order) // 2 - most // 2
+    blocks = order[:most], order[middle : middle + most], order[len(order) - most :]
+    lines = [("original", [_small(report.originals[each]) for each in blocks])]
+    ranked = sorted(report.attacks, key=lambda each: each.estimates["mse"].mean)
+    for each in ranked[:LINES]:
+        label = f"{each.name}  (FVU {number(each.estimates['fvu'].mean, 2)})"
+        lines.append((label, [_small(each.reconstructions[block]) for block in blocks]))
+    return picture(["rebuilt best", "median", "rebuilt worst"], lines)
+
+
+def _small(images: np.ndarray) -> np.ndarray:
+    """Images (n, C, H, W), uint8, of at most ``LARGEST`` pixels a side."""
+    share = LARGEST / max(images.shape[2:])
+    if share >= 1:
+        return images
+    found = interpolate(
+        torch.from_numpy(images).float(), scale_factor=share, mode="bilinear", antialias=True
+    )
+    return found.round().clamp(0, 255).to(torch.uint8).numpy()
+
+
+def _knowledge(report: Report) -> Canvas:
+    canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
+    worst = report.worst
+    points = [(each.pairs, each.attack, each.estimates) for each in report.knowledge]
+    points.append((worst.pairs, worst.name, worst.estimates))
+    pairs = [each[0] for each in points]
+    for axes, name, mark in zip(canvas.subplots(1, 2), ("fvu", "rank_1"), (2, 4), strict=True):
+        found = [each[2][name] for each in points]
+        colour = Mark(mark).ink.figure
+        low, high = [each.low for each in found], [each.high for each in found]
+        axes.fill_between(pairs, low, high, alpha=0.2, color=colour)
+        axes.plot(pairs, [each.mean for each in found], color=colour, marker="o", markersize=4)
+        axes.set_xscale("log")
+        axes.set_xticks(pairs, [f"{n:,}" for n in pairs])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(0, 1.05 * max(1.0, *high))
+        axes.set_xlabel("images that the attacker has features of")
+        axes.set_ylabel(MEASURED[name].axis)
+        floor = 1.0 if name == "fvu" else 1 / report.facts.test
+        axes.axhline(floor, color=SOFT, linestyle="--", linewidth=0.8)
+    return canvas
+
+
+def _what_if(report: Report) -> Canvas:
+    return _over_accuracy(report) if report.accuracy else _by_setting(report)
+
+
+def _by_setting(report: Report) -> Canvas:
+    """A line for every defense and strength, where no accuracy is known."""
+    points = report.what_if
+    canvas = Canvas(figsize=(7.2, 0.8 + 0.24 * len(points)), layout="constrained")
+    axes = canvas.subplots()
+    names = list(dict.fromkeys(each.defense for each in points))
+    for place, each in enumerate(points):
+        style: dict[str, Any] = Mark(names.index(each.defense)).line
+        mean, low, high = each.estimates["fvu"]
+        axes.hlines(place, low, high, style["color"], linewidth=0.8)
+        axes.plot(mean, place, markersize=6, **style)
+    axes.set_yticks(range(len(points)), [f"{each.defense} {each.setting}" for each in points])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.1)
+    axes.set_xlabel(MEASURED["fvu"].axis)
+    return canvas
+
+
+def _over_accuracy(report: Report) -> Canvas:
+    canvas = Canvas(figsize=(7.2, 4.2), layout="constrained")
+    axes = canvas.subplots()
+    for place, name in enumerate(dict.fromkeys(each.defense for each in report.what_if)):
+        points = [each for each in report.what_if if each.defense == name and each.accuracy]
+        style: dict[str, Any] = Mark(place).line
+        x = [each.accuracy for each in points if each.accuracy]
+        y = [each.estimates["fvu"] for each in points]
+        at, height = [each.mean for each in x], [each.mean for each in y]
+        bars: dict[str, Any] = {"colors": style["color"], "linewidth": 0.7, "alpha": 0.6}
+        axes.vlines(at, [each.low for each in y], [each.high for each in y], **bars)
+        axes.hlines(height, [each.low for each in x], [each.high for each in x], **bars)
+        axes.plot(at, height, label=name, markersize=6, **style)
+        for point, left, up in zip(points, at, height, strict=True):
+            _named(axes, left, up, point.setting)
+    axes.set_ylim(0, 1.1)
+    axes.set_xlabel(ACCURACY.label)
+    axes.set_ylabel(MEASURED["fvu"].axis)
+    axes.legend(fontsize=8)
+    return canvas
+
+
+def _named(axes: Axes, x: float, y: float, text: str) -> None:
+    axes.annotate(text, (x, y), (4, 4), textcoords="offset points", fontsize=6, color=SOFT)
+
+
+FIGURES: dict[str, Drawing] = {
+    "gallery": Drawing(
+        caption="The scored images that the strongest attack rebuilds best, as usual and worst, by "
+        "the share of an image's own variance that is left unexplained, and what the attacks made "
+        "of them.",
+        applies=lambda report: True,
+        make=_gallery,
+        dpi=DPI,
+    ),
+    "knowledge": Drawing(
+        caption="Leakage by what the attacker has: the strongest attack with so many images and "
+        "their features, with 95 % intervals; dashed, what needs no features at all.",
+        applies=lambda report: bool(report.knowledge),
+        make=_knowledge,
+    ),
+    "what_if": Drawing(
+        caption="What would help: the encoder behind defenses that need no training, attacked with "
+        "releases that passed them. More FVU is more private; up and to the right is "
+        "better where accuracy is known.",
+        applies=lambda report: len(report.what_if) > 1,
+        make=_what_if,
+    ),
+}
+"""In the order of the page."""

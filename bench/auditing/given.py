@@ -1,0 +1,180 @@
+"""Encoders and heads that somebody else made, as a victim that attacks can be run on."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smashbench.attacks.base import AttackError
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.experiment.victim import Victim
+from smashbench.defenses import Defense
+
+PREFIX = "smashbench_audited_"
+"""Of the names of modules that are made from files."""
+
+
+class Dumped(nn.Module):
+    """Stands where the encoder would: there are its features alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise AttackError("needs the encoder: the audit has features alone, give --model")
+
+
+class Called(nn.Module):
+    """Somebody's encoder or head: a module, or any function of a batch.
+
+    Args:
+        function: takes a tensor (B, ...) and returns a tensor or an array of B rows.
+        what: for messages: ``encoder``, ``head``.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Any], what: str) -> None:
+        super().__init__()
+        self.function, self.what = function, what
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            found = self.function(x)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise BenchError(f"the {self.what} fails on a batch {tuple(x.shape)}: {why}") from error
+        if isinstance(found, np.ndarray):
+            found = torch.from_numpy(found).to(x.device)
+        if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(x):
+            shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise BenchError(
+                f"the {self.what} returns {shown} for a batch of {len(x)}: should be a tensor with "
+                "a row for each"
+            )
+        return found.float()
+
+
+class OneOf(Defense):
+    """The client sends one of several releases that were recorded of an image: features
+    (B, R, ...) to (B, ...), each drawn at random."""
+
+    transform_is = "random"
+
+    def transform(self, z: Tensor) -> Tensor:
+        chosen = torch.randint(z.shape[1], (len(z),), device=z.device)
+        return z[torch.arange(len(z), device=z.device), chosen]
+
+
+class Given(Victim):
+    """A victim that nobody trains: an encoder as it is, a defense at inference, a head.
+
+    Args:
+        encoder: images (B, C, H, W) in [0, 1] to features; ``Dumped`` where there are features
+            alone.
+        defense: what is done to the features.
+        head: releases (B, ...) to logits; None where there is none.
+        feature_shape: of one image.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        defense: Defense,
+        head: nn.Module | None,
+        feature_shape: tuple[int, ...],
+    ) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self.defense = nn.Sequential(encoder), defense
+        self.head = nn.Sequential(head or _NoHead())
+        self.feature_shape, self.begun = feature_shape, True
+        self.requires_grad_(False).eval()
+
+
+class _NoHead(nn.Module):
+    def forward(self, z: Tensor) -> Tensor:
+        raise AttackError("needs the head: give --head")
+
+
+def called(value: Any, what: str) -> Called:
+    """An encoder or a head from what a user names.
+
+    Args:
+        value: a module; a function of a batch; or ``FILE.py:NAME`` of one of them, or of a
+            function without arguments (a class, too) that makes one.
+        what: ``encoder`` or ``head``.
+
+    Raises:
+        BenchError: it cannot be loaded, or is none of these.
+    """
+    option = "--model" if what == "encoder" else "--head"
+    found = _loaded(value, option) if isinstance(value, str | Path) else value
+    if not isinstance(found, nn.Module) and callable(found) and _makes(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise BenchError(f"{option} {value}: {type(error).__name__}: {error}") from error
+    if isinstance(found, nn.Module):  # it is frozen here, and stays as it is elsewhere
+        with suppress(Exception):
+            found = deepcopy(found)
+    if not callable(found):
+        raise BenchError(
+            f"{option} {value}: should be a torch.nn.Module, a function of a batch, or a function "
+            f"without arguments that makes one of them; it is {type(found).__name__}"
+        )
+    return Called(found, what)
+
+
+def _makes(function: Callable[..., Any]) -> bool:
+    """Whether it takes no argument, and so makes what is meant."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return not any(
+        each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        for each in parameters
+    )
+
+
+def _loaded(value: str | Path, option: str) -> Any:
+    """What ``FILE.py:NAME`` names; the file is run, and may import its neighbours."""
+    path, colon, name = str(value).rpartition(":")
+    if not colon or not path.endswith(".py") or not name.isidentifier():
+        raise BenchError(f"{option} {value}: write FILE.py:NAME, e.g. mine.py:encoder")
+    file = Path(path)
+    try:
+        source = file.read_bytes()
+    except OSError as error:
+        raise BenchError(f"{option} {file}: {error.strerror or error}") from None
+    # without a spec, so that what it defines is sent to attacks by value (see ``wall``)
+    module = ModuleType(PREFIX + file.stem)
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module
+    if (folder := str(file.parent.resolve())) not in sys.path:
+        sys.path.append(folder)
+    try:
+        exec(compile(source, str(file), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        del sys.modules[module.__name__]
+        raise BenchError(f"{option} {file}: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise BenchError(f"{option} {file}: {unknown('name', name, known)}")
+    return getattr(module, name)
+
+
+def differentiable(encoder: Called, x: Tensor) -> bool:
+    """Whether an attack may hold the encoder and follow its gradients: it is a module, and they
+    reach images x (n, C, H, W)."""
+    if not isinstance(encoder.function, nn.Module):
+        return False
+    images = x.clone().requires_grad_()
+    try:
+        (found,) = torch.autograd.grad(encoder(images).sum(), images, allow_unused=True)
+    except (RuntimeError, BenchError):
+        return False
+    return found is not None and bool(found.isfinite().all())

@@ -1,0 +1,202 @@
+"""Which attacks an audit runs, within its time and memory."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import torch
+
+from smashbench.attacks import Attack
+from smashbench.attacks.averaging import Averaging
+from smashbench.attacks.class_mean import ClassMean
+from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.gmm import Gmm
+from smashbench.attacks.knn import Knn
+from smashbench.attacks.map import Map
+from smashbench.attacks.mean import Mean
+from smashbench.attacks.query_decoder import QueryDecoder
+from smashbench.attacks.ridge import Ridge
+from smashbench.bench.auditing.budget import Clock, Fit, Pace, pace_of, ridge_bytes
+from smashbench.bench.auditing.given import Called, Dumped, differentiable
+from smashbench.bench.auditing.world import Attacked, LeftOutError, World
+
+MIXED = 1024
+"""Most features of which a mixture keeps a covariance for every component."""
+RIDGES = 6
+"""Times a linear map that a mixture of them takes, about."""
+WIDTH = 32
+"""Of the decoders' trunks: half of what suites use, so that minutes are enough."""
+ONLY_FEATURES = "needs the encoder, and there are features alone: give --model"
+UNTIMELY = "does not fit in the time that is left: give a larger --budget"
+
+
+@dataclass
+class Situation:
+    """What decides whether an attack can be run, and how.
+
+    Args:
+        world: what is attacked.
+        clock: how much time is left.
+        labelled: whether the classes of images are known.
+        gigabytes: of memory.
+        tune: whether heads are tuned to defenses.
+        until: share of the time at which what is under way should be done.
+        took: seconds of the attacks that were run.
+    """
+
+    world: World
+    clock: Clock
+    labelled: bool
+    gigabytes: float
+    tune: bool = False
+    until: float = 1.0
+    took: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def pairs(self) -> int:
+        """Images of the attacker."""
+        return len(self.world.z_aux)
+
+    def seconds(self, share: float) -> float:
+        """A share of the time that is left until then."""
+        return share * max(0.0, self.until * self.clock.seconds - self.clock.spent)
+
+    @cached_property
+    def pace(self) -> Pace:
+        """Of a decoder."""
+        z = self.world.victim().protect(self.world.z_aux[:256])
+        return pace_of(z, self.world.split.aux.x[:256], WIDTH)
+
+    def fit(self, share: float) -> Fit | None:
+        """The longest training of a decoder within a share of the time that is left."""
+        return self.pace.within(self.seconds(share), self.pairs)
+
+    def fit_at_any_rate(self, share: float) -> Fit | None:
+        """The same; where the share is too small, the shortest training that is one, at the cost
+        of half of all the time that is left."""
+        least = self.pace.least(self.pairs) + 1e-6
+        short = self.pace.within(least, self.pairs) if least < self.clock.left / 2 else None
+        return self.fit(share) or short
+
+    @cached_property
+    def white_box(self) -> bool:
+        """Whether an attack may hold the encoder and follow its gradients."""
+        encoder = self.world.encoder
+        return isinstance(encoder, Called) and differentiable(encoder, self.world.split.test.x[:2])
+
+    @cached_property
+    def gradient_seconds(self) -> float:
+        """Of one image through the encoder and back."""
+        x = self.world.split.test.x[:8].clone().requires_grad_()
+        started = time.perf_counter()
+        torch.autograd.grad(self.world.encoder(x).square().sum(), x)
+        return (time.perf_counter() - started) / len(x)
+
+
+Choice = Attack | str
+"""An attack to run, or why it is left out."""
+
+
+def _class_mean(now: Situation) -> Choice:
+    return "needs the head: give --head" if now.world.head is None else ClassMean()
+
+
+def _ridge(now: Situation) -> Choice:
+    needed = ridge_bytes(now.pairs, prod(now.world.feature_shape), prod(now.world.split.shape))
+    if needed > now.gigabytes * 2**30 / 2:
+        return f"would need {needed / 2**30:.1f} GiB: give a larger --memory"
+    return Ridge()
+
+
+def _gmm(now: Situation) -> Choice:
+    if (features := prod(now.world.feature_shape)) > MIXED:
+        return f"keeps a covariance of all features in every component: {features} are too many"
+    return Gmm() if RIDGES * now.took.get("ridge", 0.0) < now.seconds(1.0) else UNTIMELY
+
+
+def _options(fit: Fit) -> dict[str, Any]:
+    """Of a decoder that trains as long as ``fit`` says, in at least three cycles."""
+    cycle = max(10, min(200, fit.steps // 7))
+    return {"width": WIDTH, "batch_size": fit.batch, "cycle": cycle, "max_steps": fit.steps}
+
+
+def _decoder(now: Situation) -> Choice:
+    alone = isinstance(now.world.encoder, Dumped) and not now.world.repeated
+    fit = now.fit_at_any_rate(0.9 if alone else 0.5)
+    return Decoder(**_options(fit)) if fit else UNTIMELY
+
+
+def _query_decoder(now: Situation) -> Choice:
+    if isinstance(now.world.encoder, Dumped):
+        return ONLY_FEATURES
+    fit = now.fit(0.3)  # half of it for the encoder
+    return QueryDecoder(**_options(fit)) if fit else UNTIMELY
+
+
+def _map(now: Situation) -> Choice:
+    if isinstance(now.world.encoder, Dumped):
+        return ONLY_FEATURES
+    if not now.white_box:
+        return "needs the encoder's gradients, and no gradient comes through it"
+    attack = Map(width=WIDTH)
+    passes = attack.steps * (6 * attack.tuning + len(now.world.z_test))
+    fit = now.pace.within(now.seconds(1.0) - passes * now.gradient_seconds, now.pairs)
+    return Map(**_options(fit)) if fit else UNTIMELY
+
+
+def _averaging(now: Situation) -> Choice:
+    if not now.world.repeated:
+        return "needs several releases of each image: give --repeated"
+    fit = now.fit(0.5)
+    return Averaging(releases=now.world.z_aux.shape[1], **_options(fit)) if fit else UNTIMELY
+
+
+PLANNED: Mapping[str, Callable[[Situation], Choice]] = {
+    "mean": lambda now: Mean(),
+    "class_mean": _class_mean,
+    "ridge": _ridge,
+    "knn": lambda now: Knn(),
+    "decoder": _decoder,
+    "query_decoder": _query_decoder,
+    "averaging": _averaging,
+    "map": _map,
+    "gmm": _gmm,
+}
+"""The attacks in the order in which they are run: what matters most first."""
+
+
+def attacked(now: Situation) -> tuple[list[Attacked], dict[str, str]]:
+    """Runs all attacks that can be run; returns them, and why others were left out."""
+    found, left_out = [], {}
+    for name, choose in PLANNED.items():
+        choice = choose(now)
+        if isinstance(choice, str):
+            left_out[name] = choice
+            continue
+        now.clock.say(f"attack {name}")
+        try:
+            found.append(now.world.attack(name, choice))
+            now.took[name] = found[-1].seconds
+        except LeftOutError as error:
+            left_out[name] = str(error)
+    return found, left_out
+
+
+def strongest(found: list[Attacked]) -> Attacked:
+    """The attack with the lowest mean squared error among those that see one release."""
+    judged = [each for each in found if each.results.threat_model.releases_per_image == 1]
+    return min(judged, key=lambda each: each.estimates["mse"].mean)
+
+
+def closed_forms(features: int) -> dict[str, Attack]:
+    """What is run at every point of a curve, with fewer draws where features are many."""
+    draws = 1 if features > MIXED else 2
+    return {"ridge": Ridge(draws=draws), "knn": Knn(draws=2)}
+
+
+def trained(fit: Fit | None) -> dict[str, Attack]:
+    """What is run beside it where there is time."""
+    return {"decoder": Decoder(**_options(fit))} if fit else {}

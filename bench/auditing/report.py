@@ -1,0 +1,208 @@
+"""What an audit found."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from smashbench.bench.auditing.curves import Known, WhatIf
+from smashbench.bench.auditing.plan import strongest
+from smashbench.bench.auditing.world import MEASURED, Attacked
+from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.experiment.results import Floors
+from smashbench.bench.report.statistics import Estimate, columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was audited, and how.
+
+    Args:
+        images: that were given.
+        image_shape: (C, H, W).
+        feature_shape: of one release.
+        aux: images that the attacker had, with a release of each.
+        test: images that were scored.
+        groups: that the scored images come in; None where all are independent.
+        model: whether there was an encoder, and not features alone.
+        minutes: that the audit took.
+        budget: minutes that it was given.
+    """
+
+    images: int
+    image_shape: tuple[int, int, int]
+    feature_shape: tuple[int, ...]
+    aux: int
+    test: int
+    groups: int | None
+    model: bool
+    minutes: float
+    budget: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found. ``to_frame`` is the table of attacks, ``worst`` the strongest of them,
+    ``figures`` are Matplotlib's, ``verdict`` says it in sentences, and ``write`` makes a page."""
+
+    facts: Facts
+    attacks: list[Attacked]
+    left_out: dict[str, str]
+    """Attacks that were not run, and why."""
+    floors: Floors
+    """Mean metrics of what needs no attack."""
+    knowledge: list[Known]
+    """The strongest attack by the number of the attacker's pairs."""
+    what_if: list[WhatIf]
+    """The strongest attack on the encoder behind defenses at inference."""
+    accuracy: Estimate | None
+    """Of the head on the scored images, undefended; None where there is no head, or no labels."""
+    originals: np.ndarray = field(repr=False)
+    """The scored images (N, C, H, W), uint8."""
+    groups: np.ndarray | None = field(default=None, repr=False)
+    """(N,) which group each is of; None where all are independent."""
+    notes: list[str] = field(default_factory=list)
+    """What is odd about the images and features, or was done differently."""
+    short: dict[str, str] = field(default_factory=dict)
+    """What falls short in the curves, ``knowledge`` and ``what_if``; empty where nothing does."""
+
+    @cached_property
+    def worst(self) -> Attacked:
+        """The attack with the lowest mean squared error."""
+        return strongest(self.attacks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A line per attack, strongest first: metrics with the ends of their intervals, what it
+        knew, and whether it converged."""
+        lines = []
+        for each in sorted(self.attacks, key=lambda each: each.estimates["mse"].mean):
+            threat = each.results.threat_model
+            line: dict[str, object] = {
+                "attack": each.name,
+                "kind": each.results.kind,
+                "knows": threat.knowledge,
+                "pairs": each.pairs,
+                "releases_per_image": threat.releases_per_image,
+                "converged": each.results.converged,
+                "seconds": each.seconds,
+            }
+            lines.append(line | _columns(each.estimates))
+        return pd.DataFrame(lines)
+
+    def knowledge_frame(self) -> pd.DataFrame:
+        """A line per number of pairs: the strongest attack, and its metrics."""
+        return pd.DataFrame(
+            [
+                {"pairs": each.pairs, "attack": each.attack, **_columns(each.estimates)}
+                for each in self.knowledge
+            ]
+        )
+
+    def what_if_frame(self) -> pd.DataFrame:
+        """A line per defense and strength: accuracy, also of a tuned head if there is one, the
+        strongest attack, and its metrics."""
+        return pd.DataFrame(
+            [
+                {
+                    "defense": each.defense,
+                    "setting": each.setting,
+                    **columns("accuracy", each.accuracy),
+                    **(columns("tuned_accuracy", each.tuned) if each.tuned else {}),
+                    "attack": each.attack,
+                    **_columns(each.estimates),
+                }
+                for each in self.what_if
+            ]
+        )
+
+    @property
+    def verdict(self) -> list[str]:
+        """What was found, in sentences; the first is the verdict."""
+        from smashbench.bench.auditing.verdict import verdict
+
+        return verdict(self)
+
+    @cached_property
+    def figures(self) -> "dict[str, Canvas]":
+        """The figures that there is something for, by name."""
+        from smashbench.bench.auditing.figures import FIGURES
+
+        return {name: figure.draw(self) for name, figure in FIGURES.items() if figure.applies(self)}
+
+    def value(self, metric: str) -> Estimate:
+        """The worst case of a metric over the attacks that see one release of an image.
+
+        Raises:
+            BenchError: there is no such metric.
+        """
+        if metric not in MEASURED:
+            raise BenchError(unknown("metric", metric, MEASURED))
+        judged = [
+            each for each in self.attacks if each.results.threat_model.releases_per_image == 1
+        ]
+        choose = min if MEASURED[metric].better == "higher" else max
+        return choose((each.estimates[metric] for each in judged), key=lambda found: found.mean)
+
+    def write(self, folder: Path | str, *, gallery: bool = True) -> list[Path]:
+        """Writes ``audit.html``, the tables, the figures and what ``smashbench pack`` makes a
+        submission of to a folder; returns their paths.
+
+        Args:
+            folder: made if it is not there.
+            gallery: whether images are shown, original and rebuilt.
+
+        Raises:
+            BenchError: the folder cannot be written to.
+        """
+        from smashbench.bench.auditing.page import write
+        from smashbench.bench.auditing.saved import save_audit
+
+        written = write(self, Path(folder), without=() if gallery else ("gallery",))
+        return [*written, *save_audit(self, Path(folder))]
+
+    @property
+    def numbers_sent(self) -> int:
+        """In a release of an image."""
+        return prod(self.facts.feature_shape)
+
+
+def _columns(estimates: dict[str, Estimate]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name in MEASURED:
+        found |= columns(name, estimates[name])
+    return found
+
+
+def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
+    """What is not shown to be private enough, in sentences.
+
+    Args:
+        report: of an audit.
+        conditions: metrics and limits. A metric whose higher values are more private has to be at
+            least its limit, with its whole interval; the others at most theirs. Without a
+            trained attack nothing is shown.
+    """
+    failures = []
+    conditions = list(conditions)
+    if conditions and not any(each.results.kind == "trained" for each in report.attacks):
+        failures.append(
+            "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
+        )
+    for metric, limit in conditions:
+        found = report.value(metric)
+        higher = MEASURED[metric].better == "higher"
+        if found.low < limit if higher else found.high > limit:
+            side, end = ("below", found.low) if higher else ("above", found.high)
+            failures.append(
+                f"{metric} = {found.mean:.3g} [{found.low:.3g}, {found.high:.3g}]: the interval "
+                f"reaches {end:.3g}, {side} {limit:g}"
+            )
+    return failures

@@ -1,0 +1,159 @@
+"""What an audit leaves to be checked by others: ``audit.json``, and the scores of every image."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Len, MinLen
+from pydantic import StringConstraints, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from smashbench.bench.auditing.report import Report
+from smashbench.bench.auditing.world import MEASURED, estimates
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.results import AttackResults, Floors
+from smashbench.bench.frozen import Frozen, Name, Number, explain
+from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.store.archive import archive_of
+from smashbench.bench.store.files import ALTERED, DamagedError, write_whole
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.config import PROTOCOL
+
+AUDIT, SCORES = "audit.json", "scores.safetensors"
+TABLES = ("attacks.csv", "knowledge.csv", "what_if.csv")
+GROUPS = "groups"
+Sentence = Annotated[str, StringConstraints(max_length=3000)]
+
+
+class SavedAttack(Frozen):
+    """An attack of an audit, and the mean and the ends of the interval of every metric."""
+
+    name: Name
+    pairs: Number
+    seconds: Annotated[float, Ge(0)]
+    results: AttackResults
+    estimates: dict[Name, Annotated[tuple[float, ...], Len(3, 3)]]
+
+
+class SavedAudit(Frozen):
+    """What ``audit.json`` holds."""
+
+    protocol: int
+    images: Number
+    image_shape: tuple[Number, Number, Number]
+    feature_shape: tuple[Number, ...]
+    aux: Number
+    test: Number
+    model: bool
+    attacks: Annotated[tuple[SavedAttack, ...], MinLen(1)]
+    left_out: dict[Name, Sentence]
+    floors: Floors
+    verdict: tuple[Sentence, ...]
+    notes: tuple[Sentence, ...]
+
+
+def save_audit(report: Report, folder: Path) -> list[Path]:
+    """Writes what was found, and the scores that it follows from.
+
+    Raises:
+        BenchError: the folder cannot be written to.
+    """
+    facts, arrays = report.facts, {}
+    for number, each in enumerate(report.attacks):
+        for metric, values in each.scores.items():
+            arrays[f"{number}.{metric}"] = np.ascontiguousarray(values, np.float32)
+    if report.groups is not None:
+        arrays[GROUPS] = np.ascontiguousarray(report.groups, np.int64)
+    saved = SavedAudit(
+        protocol=PROTOCOL,
+        images=facts.images,
+        image_shape=facts.image_shape,
+        feature_shape=facts.feature_shape,
+        aux=facts.aux,
+        test=facts.test,
+        model=facts.model,
+        attacks=tuple(
+            SavedAttack(
+                name=each.name,
+                pairs=each.pairs,
+                seconds=each.seconds,
+                results=each.results,
+                estimates={name: tuple(found) for name, found in each.estimates.items()},
+            )
+            for each in report.attacks
+        ),
+        left_out=report.left_out,
+        floors=report.floors,
+        verdict=tuple(report.verdict),
+        notes=tuple(report.notes),
+    )
+    text = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
+    write_whole(folder / AUDIT, text.encode() + b"\n")
+    write_whole(folder / SCORES, save(arrays))
+    return [folder / AUDIT, folder / SCORES]
+
+
+def is_audit(folder: Path) -> bool:
+    """Whether a folder, or the pack that is in it, is an audit's."""
+    return Store(folder).has(AUDIT)
+
+
+def read_audit(folder: Path) -> tuple[SavedAudit, dict[str, np.ndarray]]:
+    """What an audit left in a folder: what it says, and the scores.
+
+    Raises:
+        BenchError: it is of another protocol.
+        DamagedError: it is altered, or no audit.
+    """
+    store = Store(folder)
+    try:
+        content = store.content(AUDIT)
+        saved = SavedAudit.model_validate_json(content)
+    except FileNotFoundError:
+        raise DamagedError(folder / AUDIT, "is not there") from None
+    except ValidationError as error:
+        found = "; ".join(explain(error, "", SavedAudit)[:3])
+        raise DamagedError(folder / AUDIT, f"{ALTERED} ({found})") from None
+    if saved.protocol != PROTOCOL:
+        raise BenchError(f"{folder / AUDIT} was made by another version; audit again")
+    try:
+        arrays: dict[str, Any] = load(store.content(SCORES))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise DamagedError(folder / SCORES, f"{ALTERED} ({error})") from None
+    return saved, arrays
+
+
+def estimated_again(
+    saved: SavedAudit, arrays: dict[str, np.ndarray], number: int
+) -> dict[str, Estimate]:
+    """The estimates of the ``number``-th attack, from the scores of its images.
+
+    Raises:
+        ValueError: the scores are not what such an attack has.
+    """
+    start = f"{number}."
+    scores = {n.removeprefix(start): v for n, v in arrays.items() if n.startswith(start)}
+    groups = arrays.get(GROUPS)
+    for name, values in [*scores.items(), *([(GROUPS, groups)] if groups is not None else [])]:
+        if values.shape != (saved.test,) or not np.isfinite(values).all():
+            raise ValueError(f"{name!r} is not one number for each of {saved.test} images")
+    if lacking := [m.judge for m in MEASURED.values() if m.judge not in scores]:
+        raise ValueError(f"has no {lacking[0]!r}")
+    return estimates(scores, saved.floors["mean_image"], groups)
+
+
+def pack_audit(folder: Path) -> Path:
+    """Puts what an audit found, its scores and its tables into one file, without any image;
+    returns its path.
+
+    Raises:
+        BenchError: as ``read_audit``; the folder cannot be written to.
+    """
+    read_audit(folder)
+    store = Store(folder)
+    names = [AUDIT, SCORES, *(name for name in TABLES if store.has(name))]
+    path = folder / Store.PACK
+    write_whole(path, archive_of({name: store.content(name) for name in names}))
+    return path

@@ -1,0 +1,102 @@
+"""Arrays from files and from memory, as tensors; files are mapped, and no pickle is read."""
+
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from smashbench.bench.errors import BenchError, unknown
+
+SUFFIXES = (".npy", ".npz", ".safetensors")
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt", ".joblib")
+
+
+def tensor_of(value: Any, what: str) -> Tensor:
+    """An array as a tensor on the CPU, of the type that it has.
+
+    Args:
+        value: a tensor, a NumPy array, or the path of a file: ``z.npy``, or ``z.npz`` and
+            ``z.safetensors``, with ``:NAME`` behind it where they hold several arrays. ``npy`` and
+            ``safetensors`` are mapped into memory: rows are read when they are used.
+        what: for messages: ``features``, ``images``.
+
+    Raises:
+        BenchError: there is no such file, it is none of these, or holds something else.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, np.ndarray):
+        return _as_tensor(value, what, what)
+    if not isinstance(value, str | Path):
+        kind = type(value).__name__
+        raise BenchError(f"{what}: should be an array, a tensor or a path; it is {kind}")
+    path, name = _named(str(value))
+    if path.suffix.lower() in PICKLES:
+        raise BenchError(
+            f"{what}: {path} may be a pickle, which can run code and is never read; save it with "
+            "numpy.save or safetensors.torch.save_file"
+        )
+    if path.suffix.lower() not in SUFFIXES:
+        raise BenchError(f"{what}: {path} should be a file {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise BenchError(f"{what}: there is no file {path}")
+    try:
+        if path.suffix.lower() == ".safetensors":
+            with safe_open(path, "pt") as opened:
+                found: Tensor = opened.get_tensor(_only(name, list(opened.keys()), what, path))
+                return found
+        if path.suffix.lower() == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return _as_tensor(archive[_only(name, archive.files, what, path)], what, path)
+        if name:
+            raise BenchError(f"{what}: {path} holds one array, which has no name: leave out {name}")
+        return _as_tensor(np.load(path, mmap_mode="c", allow_pickle=False), what, path)
+    except (ValueError, OSError, EOFError, SafetensorError, zipfile.BadZipFile) as error:
+        if any(word in str(error) for word in ("Object arrays", "Python objects", "pickled")):
+            raise BenchError(
+                f"{what}: {path} holds Python objects, which are a pickle and never read; save "
+                "numbers: numpy.save(path, numpy.stack(list_of_arrays))"
+            ) from None
+        raise BenchError(f"{what}: {path} cannot be read ({error})") from None
+
+
+def _named(text: str) -> tuple[Path, str]:
+    """``z.npz:layer1`` as a path and a name."""
+    if ":" in text and not Path(text).exists():
+        path, _, name = text.rpartition(":")
+        if Path(path).suffix.lower() in SUFFIXES:
+            return Path(path), name
+    return Path(text), ""
+
+
+def _only(name: str, names: list[str], what: str, path: Path) -> str:
+    if name:
+        if name not in names:
+            raise BenchError(f"{what}: {path}: {unknown('array', name, names)}")
+        return name
+    if len(names) != 1:
+        listed = ", ".join(sorted(names)) or "none"
+        raise BenchError(
+            f"{what}: {path} holds the arrays {listed}: name one, e.g. {path}:{(names or ['x'])[0]}"
+        )
+    return names[0]
+
+
+def _as_tensor(array: np.ndarray, what: str, place: object) -> Tensor:
+    if array.dtype.hasobject:
+        raise BenchError(f"{what}: {place} holds Python objects, not numbers")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(step < 0 for step in array.strides):
+        array = array.copy()
+    try:
+        with warnings.catch_warnings():  # that it is not writable: nobody writes
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.from_numpy(array)
+    except TypeError:
+        raise BenchError(f"{what}: {place} holds {array.dtype}: should be numbers") from None

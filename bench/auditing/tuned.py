@@ -1,0 +1,65 @@
+"""A head that is tuned to a defense: what the server can do about it without another encoder."""
+
+import time
+from copy import deepcopy
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from smashbench.bench.auditing.given import Called
+from smashbench.bench.auditing.world import World
+from smashbench.bench.errors import BenchError
+from smashbench.bench.report.statistics import Estimate
+from smashbench.defenses import Defense
+
+BATCH, RATE, EPOCHS = 64, 1e-3, 20
+"""Images of a step, Adam's rate, and the most passes over the images."""
+MOST_SECONDS = 60.0
+"""That a head is tuned for."""
+
+
+def check_tunable(head: nn.Module | None) -> None:
+    """Refuses a head that no training can change.
+
+    Raises:
+        BenchError: says what to give instead.
+    """
+    module = head.function if isinstance(head, Called) else None
+    if not isinstance(module, nn.Module) or not list(module.parameters()):
+        raise BenchError(
+            "--tune-head needs a --head that is a torch.nn.Module with parameters, and --labels"
+        )
+
+
+def tuned_accuracy(world: World, defense: Defense | None, seconds: float) -> Estimate:
+    """The accuracy of the head on releases of the scored images, after it alone was trained on
+    releases of the attacker's images and their labels: Adam on the cross entropy, noise and masks
+    drawn anew in every step, statistics of its normalisations as they are.
+
+    Args:
+        world: with a head that ``check_tunable`` accepts.
+        defense: what the features pass; None for nothing.
+        seconds: to stop after, at the end of a step.
+    """
+    head = deepcopy(world.head)
+    assert head
+    head.requires_grad_(True).eval()
+    victim, y, since = world.victim(defense), world.split.aux.y, time.monotonic()
+    optimiser = torch.optim.Adam(head.parameters(), RATE)
+    generator = torch.Generator().manual_seed(world.seed)
+    torch.manual_seed(world.seed)
+    steps = (
+        index
+        for _ in range(EPOCHS)
+        for index in torch.randperm(len(y), generator=generator).split(BATCH)
+    )
+    for index in steps:
+        with torch.no_grad():
+            z = victim.protect(world.z_aux[index])
+        optimiser.zero_grad(set_to_none=True)
+        cross_entropy(head(z), y[index]).backward()
+        optimiser.step()
+        if time.monotonic() - since > seconds:
+            break
+    return world.with_head(head.requires_grad_(False)).accuracy(defense)

@@ -1,0 +1,56 @@
+"""An audit in sentences."""
+
+from typing import TYPE_CHECKING
+
+from smashbench.bench.experiment.scoring import ATTACK_FAILED
+from smashbench.bench.report.statistics import Estimate
+
+if TYPE_CHECKING:
+    from smashbench.bench.auditing.report import Report
+
+
+def verdict(report: "Report") -> list[str]:
+    """What was found; the first sentence is the verdict."""
+    worst, facts = report.worst, report.facts
+    fvu, told = worst.estimates["fvu"], []
+    if fvu.mean > ATTACK_FAILED:
+        told.append(
+            f"No attack came much closer than the mean image: FVU is {fvu.mean:.2f} "
+            f"[{fvu.low:.2f}, {fvu.high:.2f}] for {worst.name}, the best of them, with "
+            f"{facts.aux:,} pairs. Either the features hide the image, or these attacks are too "
+            "weak: see what was not tried."
+        )
+    else:
+        explained = Estimate(1 - fvu.mean, 1 - fvu.high, 1 - fvu.low)
+        told.append(
+            f"An attacker with {facts.aux:,} images of its own and their features rebuilds "
+            f"{percent(explained)} of the variance of an image from one release, "
+            f"and {percent(report.value('rank_1'))} of {facts.test:,} images are re-identified by "
+            f"their reconstruction (chance {100 / facts.test:.1f} %); the strongest attack is "
+            f"{worst.name}."
+        )
+        if enough := half(report):
+            told.append(f"{enough:,} pairs are enough for half of that share.")
+        elif report.knowledge:
+            fewest = report.knowledge[-1].pairs
+            told.append(f"With {fewest:,} pairs the attacker rebuilds less than half of that.")
+    if not worst.results.converged:
+        told.append(
+            f"The attack {worst.name} was still getting better when its time was up: the encoder "
+            "leaks more than this. A larger --budget says how much."
+        )
+    return told
+
+
+def half(report: "Report") -> int | None:
+    """The fewest pairs of the knowledge curve with which at least half of the variance is rebuilt
+    that is rebuilt with all; None where none of its points is enough."""
+    full = 1 - report.worst.estimates["fvu"].mean
+    enough = [each.pairs for each in report.knowledge if 1 - each.estimates["fvu"].mean >= full / 2]
+    return min(enough, default=None)
+
+
+def percent(estimate: Estimate) -> str:
+    """``83 % [78, 88]``."""
+    mean, low, high = (round(100 * max(0.0, value)) for value in estimate)
+    return f"{mean} % [{low}, {high}]"

@@ -1,0 +1,189 @@
+"""The world of an audit: images dealt to the attacker and to the test, and an encoder to attack."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smashbench.attacks import Attack
+from smashbench.attacks.base import AttackError
+from smashbench.bench.auditing.given import Given, OneOf
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.attack_victim import Target, attack_victim, taken
+from smashbench.bench.experiment.measure import correct_share
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS, Metric
+from smashbench.bench.experiment.metrics.reidentified import REIDENTIFIED
+from smashbench.bench.experiment.metrics.score import scores_of
+from smashbench.bench.experiment.results import AttackResults, Floors, Values
+from smashbench.bench.experiment.scoring import Scores
+from smashbench.bench.experiment.wall import CrashedError, LostError
+from smashbench.bench.report.statistics import Estimate, by_group, means
+from smashbench.datasets import Split
+from smashbench.defenses import Defense
+from smashbench.defenses.stack import Stack
+
+MEASURED: dict[str, Metric] = METRICS | REIDENTIFIED
+"""What an audit measures of every reconstruction."""
+
+
+class LeftOutError(Exception):
+    """An attack could not be run; the message says why."""
+
+
+class Attacked(NamedTuple):
+    """An attack that was run.
+
+    Args:
+        name: of the attack.
+        pairs: the attacker's.
+        results: as of the attacks of a suite.
+        estimates: of every metric, with intervals over the test images or their groups.
+        scores: of every test image.
+        reconstructions: of all of them (N, C, H, W), uint8.
+        seconds: that it took.
+    """
+
+    name: str
+    pairs: int
+    results: AttackResults
+    estimates: dict[str, Estimate]
+    scores: Scores
+    reconstructions: np.ndarray
+    seconds: float
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that attacks are run on.
+
+    Args:
+        split: ``aux`` is the attacker's, ``test`` is scored; ``train``, of which the mean image is
+            the floor, is ``aux``, and ``val`` is empty.
+        z_aux, z_test: their clean features (N, ...), or (N, R, ...) where ``repeated``.
+        repeated: whether there are R releases of each image.
+        encoder: what made them.
+        head: what classifies them, if there is one.
+        floors: mean metrics of what needs no attack.
+        seed: of everything random.
+    """
+
+    split: Split
+    z_aux: Tensor
+    z_test: Tensor
+    repeated: bool
+    encoder: nn.Module
+    head: nn.Module | None
+    floors: Floors
+    seed: int
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Of one release."""
+        return tuple(self.z_aux.shape[2 if self.repeated else 1 :])
+
+    @property
+    def plain_features(self) -> Tensor:
+        """One release (n, ...) of each of the attacker's images, undefended."""
+        return self.z_aux[:, 0] if self.repeated else self.z_aux
+
+    @property
+    def floor(self) -> Values:
+        """Mean metrics of the mean image."""
+        return self.floors["mean_image"]
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Of the test images."""
+        found = self.split.test.groups
+        return None if found is None else found.cpu().numpy()
+
+    def victim(self, defense: Defense | None = None) -> Given:
+        """The encoder behind a defense at inference; ``defense`` is made for one release."""
+        plain = defense or Defense(self.feature_shape, self.split.classes)
+        if self.repeated:
+            one_of = OneOf(self.feature_shape, self.split.classes)
+            plain = Stack({"one_of": one_of, "defense": plain})
+        return Given(self.encoder, plain, self.head, self.feature_shape)
+
+    def attack(self, name: str, attack: Attack, defense: Defense | None = None) -> Attacked:
+        """Runs an attack as a suite does: behind the wall, scored by the same metrics.
+
+        Raises:
+            LeftOutError: it could not be run.
+        """
+        target = Target(self.victim(defense), self.z_aux, self.z_test)
+        try:
+            done = attack_victim(target, attack, name, self.split, self.floor, [self.seed])
+        except (AttackError, LostError) as error:
+            raise LeftOutError(str(error)) from None
+        except CrashedError as error:
+            raise LeftOutError(str(error).splitlines()[-1]) from None
+        guess = done.reconstructions.to(self.split.test.x.device).float() / 255
+        among = scores_of(self.split.test.x, guess, REIDENTIFIED)
+        scores = done.scores | {name: values.cpu().numpy() for name, values in among.items()}
+        return Attacked(
+            name=name,
+            pairs=len(self.z_aux),
+            results=done.results,
+            estimates=estimates(scores, self.floor, self.groups),
+            scores=scores,
+            reconstructions=done.reconstructions.numpy(),
+            seconds=done.fit_seconds + done.reconstruct_seconds,
+        )
+
+    def accuracy(self, defense: Defense | None = None) -> Estimate:
+        """Of the head on releases of the test images.
+
+        Raises:
+            BenchError: what the head returns are no logits of the classes.
+        """
+        correct = correct_share(self.victim(defense), self.z_test, self.split.test.y, self.seed)
+        table = by_group(correct.double().cpu().numpy()[None, None, None], self.groups)
+        return means(table, [ACCURACY.bounds])[0]
+
+    def with_head(self, head: nn.Module) -> "World":
+        """The same with another head."""
+        return replace(self, head=head)
+
+    def with_pairs(self, index: Tensor) -> "World":
+        """The same with fewer of the attacker's pairs: those at ``index``."""
+        aux = taken(self.split.aux, index)
+        split = replace(self.split, aux=aux)
+        return replace(self, split=split, z_aux=self.z_aux[index.to(self.z_aux.device)])
+
+
+def estimates(scores: Scores, floor: Values, groups: np.ndarray | None) -> dict[str, Estimate]:
+    """Means with 95 % intervals over images, or over their groups, of every metric."""
+    tables = [metric.values(scores, floor) for metric in MEASURED.values()]
+    table = by_group(np.stack(tables)[:, None, None].astype(np.float64), groups)
+    found = means(table, [metric.bounds for metric in MEASURED.values()])
+    return dict(zip(MEASURED, found, strict=True))
+
+
+def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Indices for the attacker, in random order, and for the test, sorted: a ``share`` of the
+    images, or a little more, since no group is in both.
+
+    Raises:
+        BenchError: too few groups for both.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    _, group, sizes = groups.unique(return_inverse=True, return_counts=True)
+    order = torch.randperm(len(sizes), generator=generator)
+    before = sizes[order].cumsum(0) - sizes[order]
+    chosen = torch.zeros(len(sizes), dtype=torch.bool)
+    chosen[order] = before < round(share * len(groups))
+    held = chosen[group]
+    test, aux = held.nonzero()[:, 0], (~held).nonzero()[:, 0]
+    if min(len(test), len(aux)) < LEAST:
+        raise BenchError(
+            f"{len(groups)} images of {len(sizes)} groups are dealt as {len(aux)} to the attacker "
+            f"and {len(test)} to the test: each needs {LEAST}; give more, or another --test-share"
+        )
+    return aux[torch.randperm(len(aux), generator=generator)], test
+
+
+LEAST = 20
+"""Images that the attacker and the test need at least."""

@@ -1,0 +1,49 @@
+"""Re-identification: whether the reconstruction tells which image it was.
+
+These metrics compare a reconstruction with all images that are scored, so the value of an image
+depends on the others. They are not in ``METRICS``, whose values stand for themselves and which
+every record has: an audit always has them, and a suite takes them as a plug-in (docs/audit.md).
+"""
+
+from typing import TYPE_CHECKING
+
+from smashbench.bench.experiment.metrics.base import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def rank_1(x: "Tensor", guess: "Tensor") -> "Tensor":
+    """Whether (N,), 0 or 1, the true one of N images x (N, C, H, W) is the nearest to its
+    reconstruction, by the distance of pixels. Chance is 1 / N.
+
+    >>> import torch
+    >>> x = torch.tensor([0.0, 0.5, 1.0]).view(3, 1, 1, 1)
+    >>> rank_1(x, x.flip(0)).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return (_nearer(x, guess) < 1).float()
+
+
+def rank_5(x: "Tensor", guess: "Tensor") -> "Tensor":
+    """Whether (N,), 0 or 1, the true image is among the five nearest: cumulative match at rank 5
+    (Phillips et al., 2000). Chance is 5 / N."""
+    return (_nearer(x, guess) < 5).float()
+
+
+def _nearer(x: "Tensor", guess: "Tensor") -> "Tensor":
+    """How many (N,) of the images x are nearer to each reconstruction than the true one."""
+    import torch  # here: reports need no PyTorch
+
+    centre = x.mean(0)
+    away = torch.cdist((guess - centre).flatten(1), (x - centre).flatten(1))
+    return (away < away.diagonal()[:, None]).sum(1)
+
+
+RANK_1 = Metric(
+    name="rank_1", label="rank-1", better="lower", bounds=(0.0, 1.0), digits=2, score=rank_1
+)
+RANK_5 = Metric(
+    name="rank_5", label="rank-5", better="lower", bounds=(0.0, 1.0), digits=2, score=rank_5
+)
+REIDENTIFIED: dict[str, Metric] = {metric.name: metric for metric in (RANK_1, RANK_5)}

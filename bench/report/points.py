@@ -1,0 +1,51 @@
+"""Rows as points of a frontier, with the bootstrap's draws: what all comparisons start from."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.frontier import Points
+from smashbench.bench.report.statistics import Estimate, Freedom, interval
+
+Compared = tuple[float, np.ndarray, Freedom]
+"""A measured value, its draws and their degrees of freedom."""
+PRIVACY = (0.0, 1.0)
+"""What a worst-case FVU can be: an attacker may always answer the mean image."""
+DIFFERENCE = (-1.0, 1.0)
+"""What two of them, two accuracies or two mean squared errors can differ by."""
+
+
+def points(rows: list[Row], metric: str) -> np.ndarray:
+    """(rows, 1 + DRAWS): the measured values first, then the bootstrap's."""
+    measured = [row.accuracy if metric == "accuracy" else row.worst(metric) for row in rows]
+    pairs = [(each.mean, row) for each, row in zip(measured, rows, strict=True) if each]
+    return np.stack([np.concatenate([[mean], row.draws[metric]]) for mean, row in pairs])
+
+
+def frontier(rows: list[Row]) -> Points:
+    """Accuracy and worst-case FVU of one defense's rows."""
+    return points(rows, "accuracy"), points(rows, "fvu")
+
+
+def estimated(
+    values: np.ndarray, row: Row, bounds: tuple[float, float] = DIFFERENCE
+) -> Estimate | None:
+    """Of the measured value and its draws, with the freedom of ``row``; None where it is not
+    measured.
+
+    Where some draws lack a value (a frontier that does not reach an accuracy), the interval is
+    that of the others.
+    """
+    if not np.isfinite(values[0]):
+        return None
+    return interval(values[0], values[1:], row.freedom, bounds)
+
+
+def baselines(board: Board) -> defaultdict[tuple[int, ...], list[Row]]:
+    """The complete rows of plain noise, by their seeds."""
+    plain: defaultdict[tuple[int, ...], list[Row]] = defaultdict(list)
+    for row in board.complete:
+        if row.role == "baseline":
+            plain[tuple(row.seeds)].append(row)
+    return plain

@@ -1,0 +1,93 @@
+"""Tables for papers and for pages of text: Markdown and LaTeX beside the CSV."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.report.board import Board
+from smashbench.bench.report.text import estimate
+from smashbench.bench.store.files import write_whole
+
+Lines = list[list[str]]
+"""Cells, the head first."""
+
+
+def leaderboard_cells(board: Board) -> Lines:
+    """What a person reads of the leaderboard: a line per row."""
+    metrics = [METRICS[name] for name in board.metrics if METRICS[name].brief]
+    labels = [metric.label for metric in metrics]
+    labels[:1] = [f"worst {label}" for label in labels[:1]]
+    known = any(row.optimum is not None for row in board.rows)
+    best = ["optimum"] if known else []
+    head = ["defense", "strength", "accuracy", *best, *labels, "by", "flags"]
+    lines = [head]
+    for row in board.rows:
+        strength = "" if row.strength is None else f"{row.strength:g}"
+        if not row.accuracy or not row.judged:
+            why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
+            lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
+            continue
+        cells = [estimate(row.accuracy, ACCURACY.digits)]
+        if known:
+            cells.append("" if row.optimum is None else f"{row.optimum:.4f}".lstrip("0"))
+        cells += [estimate(row.worst(metric.name), metric.digits) for metric in metrics]
+        flags = " ".join(flag for flag in row.flags if flag != "randomized")
+        missing = f" ({row.missing} trials missing)" if row.missing else ""
+        lines.append([row.defense, strength, *cells, row.worst_attack(), flags + missing])
+    return lines
+
+
+def markdown(lines: Lines) -> str:
+    """A table in Markdown.
+
+    >>> print(markdown([["defense", "FVU"], ["a|b", ".41"]]), end="")
+    | defense | FVU |
+    |---|---|
+    | a\\|b | .41 |
+    """
+    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    text = [f"| {' | '.join(line)} |" for line in rows]
+    return "\n".join([text[0], "|---" * len(rows[0]) + "|", *text[1:]]) + "\n"
+
+
+def latex(lines: Lines) -> str:
+    """A table in LaTeX, with the rules of ``booktabs``.
+
+    >>> print(latex([["defense", "FVU"], ["class_mean", ".41"]]), end="")
+    \\begin{tabular}{ll}
+    \\toprule
+    defense & FVU \\\\
+    \\midrule
+    class\\_mean & .41 \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    text = [" & ".join(map(_escaped, line)) + " \\\\" for line in lines]
+    columns = "l" * len(lines[0])
+    start = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", text[0], "\\midrule"]
+    return "\n".join([*start, *text[1:], "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+SPECIAL = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+}
+
+
+def _escaped(cell: str) -> str:
+    text = "".join(SPECIAL.get(sign, sign) for sign in cell)
+    return f"{{{text}}}" if text.startswith("[") else text
+
+
+FORMATS: dict[str, Callable[[Lines], str]] = {"md": markdown, "tex": latex}
+
+
+def write_printed(lines: Lines, folder: Path, name: str) -> Sequence[Path]:
+    """Writes a table in every format; returns where."""
+    paths = []
+    for kind, make in FORMATS.items():
+        paths.append(folder / f"{name}.{kind}")
+        write_whole(paths[-1], make(lines).encode())
+    return paths

@@ -1,0 +1,129 @@
+"""What a plot of accuracy against privacy shows: shared by the figures and the page."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from smashbench.bench.experiment.metrics import Metric
+from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.published import points
+from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.report.style import ALONE
+
+COLLAPSED = "utility_collapse"
+"""The flag of rows that are not drawn where they are, but at the edge."""
+FLOORS = {
+    "mean_image": "mean image",
+    "class_mean": "class mean",
+    "thumbnail_2x2": "2x2 thumbnail",
+    "thumbnail_4x4": "4x4 thumbnail",
+}
+"""Predictors that need no attack, in words."""
+EXPLAINED = {
+    "mean_image": "guessing the mean of all training images",
+    "class_mean": "guessing the mean of the true class",
+    "thumbnail_2x2": "knowing the image in 2x2 pixels",
+    "thumbnail_4x4": "knowing the image in 4x4 pixels",
+}
+"""What an attacker would do who reached exactly that."""
+
+
+class Panel(NamedTuple):
+    """A part of a plot: some defenses in colour, all others in grey."""
+
+    title: str
+    """Empty where it is the only one."""
+    defenses: list[str]
+
+
+class View(NamedTuple):
+    """The ranges of the axes, and what lies beyond them."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    drawn: list[Row]
+    beyond: list[Row]
+    """Collapsed rows, less accurate than the axis reaches."""
+    floors: dict[str, float]
+    """Predictors within the axis."""
+    higher: dict[str, float]
+    """Predictors beyond its more private end."""
+    doubted: list[Row]
+    """Drawn hollow: those with a doubt that not all rows share."""
+
+
+def shared_doubts(board: Board) -> list[str]:
+    """The doubts that every complete row has: they tell none from another."""
+    rows = board.complete
+    return [doubt for doubt in rows[0].doubts if all(doubt in row.doubts for row in rows)]
+
+
+def panels(board: Board) -> list[Panel]:
+    """One panel of all defenses; where there are many, one for each group, in the suite's order;
+    undefended rows and plain noise are in each of them."""
+    shown = board.by_defense
+    if len(shown) <= ALONE:
+        return [Panel("", list(shown))]
+    common = [name for name, rows in shown.items() if rows[0].role != "defense"]
+    groups: dict[str, list[str]] = {}
+    for name, rows in shown.items():
+        if rows[0].role == "defense":
+            groups.setdefault(rows[0].group, []).append(name)
+    found = []
+    for title, names in groups.items():
+        parts = -(-len(names) // (ALONE - 1))
+        size = -(-len(names) // parts)
+        for part in range(parts):
+            number = f" ({part + 1} of {parts})" if parts > 1 else ""
+            own = names[part * size : (part + 1) * size]
+            found.append(Panel(f"{title}{number}", [*common, *own]))
+    return found
+
+
+def view(board: Board, metric: Metric) -> View:
+    """What to show: points, and intervals as far as they are no wider than a sixth of what the
+    points span; a row whose seeds differ wildly would otherwise leave no room for the others.
+    Collapsed rows stay beyond the axis, and so do floors above everything that was reached."""
+    rows = [row for row in board.complete if row.accuracy]
+    drawn = [row for row in rows if COLLAPSED not in row.flags]
+    if len(drawn) < 2:
+        drawn = rows
+    least = min(row.accuracy.mean for row in drawn if row.accuracy)
+    beyond = [r for r in rows if r not in drawn and r.accuracy and r.accuracy.mean < least]
+    drawn = [row for row in rows if row not in beyond]
+    published = points(board.suite, metric.name)
+    x = _shown([row.accuracy for row in drawn if row.accuracy], [p.accuracy for p, _ in published])
+    y = _shown([row.worst(metric.name) for row in drawn], [value for _, value in published])
+    floors = floors_of(board, metric)
+    if metric.better == "higher":
+        inside = {name: value for name, value in floors.items() if value <= y[1]}
+        y = min([y[0], *inside.values()]), y[1]
+    else:
+        inside = {name: value for name, value in floors.items() if value >= y[0]}
+        y = y[0], max([y[1], *inside.values()])
+    higher = {name: value for name, value in floors.items() if name not in inside}
+    shared = shared_doubts(board)
+    doubted = [row for row in drawn if set(row.doubts) - set(shared)]
+    return View(x, y, drawn, beyond, inside, higher, doubted)
+
+
+def _shown(estimates: Sequence[Estimate], others: Sequence[float]) -> tuple[float, float]:
+    means = [estimate.mean for estimate in estimates] + list(others)
+    least, most = min(means), max(means)
+    room = (most - least or abs(most) or 1.0) / 6
+    ends = [end for estimate in estimates for end in estimate[1:]]
+    return max(min([least, *ends]), least - room), min(max([most, *ends]), most + room)
+
+
+def floors_of(board: Board, metric: Metric) -> dict[str, float]:
+    """What needs no attack, by predictor; not for a derived metric whose mean does not follow from
+    the mean of the other."""
+    if not board.floors or not (metric.score or metric.linear):
+        return {}
+    least = board.floors["mean_image"]
+    return {
+        name: float(metric.values({metric.judge: np.array(values[metric.judge])}, least))
+        for name, values in board.floors.items()
+        if metric.judge in values
+    }

@@ -1,0 +1,64 @@
+"""``smashbench submit-check``: opens a submission, of whichever kind, and checks it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from smashbench.bench.auditing.saved import is_audit
+from smashbench.bench.errors import BenchError
+from smashbench.bench.store.archive import Archive
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.submitting.audits import check_audit
+from smashbench.bench.submitting.finding import Finding
+from smashbench.bench.submitting.suites import check_suite
+
+
+def check(path: Path, board: Path | None = None, data: Path | None = None) -> list[Finding]:
+    """What there is to say of a submission; it can stand where nothing is a ``PROBLEM``.
+
+    Nothing in it is run: a plug-in that it needs has to be loaded before.
+
+    Args:
+        path: a file that ``smashbench pack`` wrote, or the folder of a run or an audit.
+        board: the results folder beside whose rows it is to stand.
+        data: the data folder, for scoring reconstructions again.
+
+    Raises:
+        BenchError: there is no such file or folder, or ``board`` is no results folder.
+    """
+    if board:
+        read_suite(board)
+    findings: list[Finding] = []
+    with _opened(path) as folder:
+        try:
+            if (pack := folder / Store.PACK).exists():
+                Archive(pack).verify()
+            found = check_audit(folder) if is_audit(folder) else check_suite(folder, board, data)
+            findings.extend(found)
+        except BenchError as error:
+            text = str(error)
+            for ours in (folder / Store.PACK, folder) if path.is_file() else ():
+                text = text.replace(str(ours), str(path))
+            findings.append(Finding("PROBLEM", text))
+    return findings
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    """The folder of a submission; of a packed one, a folder that has nothing else."""
+    if path.is_dir():
+        yield path
+    elif path.is_file():
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / path.stem
+            folder.mkdir()
+            shutil.copyfile(path, folder / Store.PACK)
+            yield folder
+    else:
+        raise BenchError(
+            f"{path}: no such file or folder; give a {Store.PACK}, which `smashbench pack DIR` "
+            "writes, or the folder of a run"
+        )

@@ -1,0 +1,86 @@
+"""``smashbench audit`` as a person types it."""
+
+import numpy as np
+import pytest
+import torch
+
+from smashbench.bench.command import main
+from tests.inside import cells_inside
+from tests.worlds import images
+
+LINES = """
+import torch
+
+def encoder():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 2, 4, 4), torch.nn.Sigmoid())
+
+def load():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32, 3))
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with images, features and a file of one's own."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    x = images(150, 16)
+    (tmp_path / "mine.py").write_text(LINES)
+    names: dict[str, object] = {}
+    exec(LINES, names)
+    with torch.no_grad():
+        np.save("z.npy", names["encoder"]()(x).numpy())
+    np.save("x.npy", (x * 255).round().byte().permute(0, 2, 3, 1).numpy())
+    np.save("y.npy", torch.arange(150).numpy() % 3)
+    return tmp_path
+
+
+def audited(*arguments: str) -> int:
+    with cells_inside():
+        return main(["audit", "--images", "x.npy", "--budget", ".001", *arguments])
+
+
+def test_it_writes_a_page_and_says_what_leaks(here, capsys):
+    assert audited("--features", "z.npy", "--labels", "y.npy", "--head", "mine.py:load") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("An attacker with 105 images of its own and their features rebuilds ")
+    assert "attack      MSE" in out
+    assert "not tried: map: needs the encoder" in out
+    assert "note: The head is right for" in out or "note: what if" in out
+    assert "audit: audit.html  attacks.csv" in out
+    assert "left] attack ridge" in err
+    assert (here / "audit" / "audit.html").is_file()
+
+
+def test_a_limit_that_is_not_kept_is_the_exit_code(here, capsys):
+    options = ("--model", "mine.py:encoder", "--out", "found")
+    assert audited(*options, "--fail-below", "fvu=.99") == 1
+    *_, untrained, last = capsys.readouterr().out.splitlines()
+    assert "no decoder was trained, so no limit is shown to be kept" in untrained
+    assert last.startswith("not private enough: fvu = ")
+    assert last.endswith("below 0.99")
+    assert audited(*options) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--fail-below", "fvu"], "write METRIC=VALUE, e.g. --fail-below fvu=.5"),
+        (["--fail-below", "fvu=high"], "write METRIC=VALUE"),
+        (["--fail-below", "fvu=nan"], "write METRIC=VALUE"),
+        (["--fail-below", "fuv=.5"], "unknown metric 'fuv'; did you mean 'fvu'?"),
+        (["--fail-below", "rank_1=.5"], "a lower rank_1 is more private: use --fail-above"),
+        (["--fail-above", "fvu=.5"], "a higher fvu is more private: use --fail-below"),
+        (["--features", "y.npy"], "features (150,): should be (N, ...)"),
+        (["--features", "x.npy", "--model", "mine.py:encoder"], "give features or a model"),
+        (["--labels", "folders"], "the images come from no folder"),
+        (["--layout", "NCHW"], "in NCHW have 16 channels"),
+    ],
+)
+def test_what_was_typed_wrong_is_one_line_and_exit_2(here, capsys, arguments, words):
+    given = [] if "--features" in arguments else ["--features", "z.npy"]
+    assert audited(*given, *arguments) == 2
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert err.startswith("error: ")
+    assert words in err

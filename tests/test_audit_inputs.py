@@ -1,0 +1,155 @@
+"""What may be audited: encoders, files, features; and what is one error."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from smashbench.bench import audit
+from smashbench.bench.auditing.given import Called, OneOf, called, differentiable
+from smashbench.bench.command import main
+from smashbench.bench.errors import BenchError
+from tests.audited import SOON, encoder, pairs
+from tests.commands import ROOT
+from tests.inside import cells_inside
+
+
+@pytest.fixture(scope="module")
+def world():
+    return pairs()
+
+
+def test_an_encoder_that_ignores_its_input_is_refused(world):
+    x, _ = world
+    with pytest.raises(BenchError, match="the same for every image"):
+        audit(images=x, model=lambda batch: torch.ones(len(batch), 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "give features or a model"),
+        ({"features": torch.rand(200, 4), "model": abs}, "give features or a model"),
+        ({"features": torch.rand(200, 4)}, "Is their order the same"),
+        ({"model": lambda x: 3}, r"the encoder returns int for a batch of \d+"),
+        ({"model": lambda x: x[:1]}, r"the encoder returns \(1, 3, 16, 16\) for a batch"),
+        ({"model": nn.Linear(5, 5)}, "the encoder fails on a batch .* RuntimeError"),
+        ({"model": "mine.py"}, "write FILE.py:NAME"),
+        ({"model": "none/mine.py:encoder"}, "--model none/mine.py: No such file"),
+        ({"model": encoder(), "head": nn.Flatten(0)}, "the head returns"),
+        ({"model": encoder(), "minutes": 0.0}, "--budget 0: should be minutes"),
+        ({"model": encoder(), "test_share": 1.5}, "--test-share 1.5: should be from"),
+        ({"model": encoder(), "memory": 1.0}, "--memory 1: 20 images"),
+        ({"model": encoder(), "memory": float("inf")}, "--memory inf: should be GiB"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_error(world, options, words):
+    with pytest.raises(BenchError, match=words):
+        audit(images=world[0], **{"minutes": SOON} | options)
+
+
+def test_features_that_tell_nothing_are_audited_when_that_is_said(world):
+    x, _ = world
+    with cells_inside():
+        found = audit(features=torch.rand(200, 4), images=x, trust_order=True, minutes=SOON)
+    assert found.worst.estimates["fvu"].mean > 0.95
+    assert found.verdict[0].startswith("No attack came much closer than the mean image")
+
+
+def test_one_of_the_recorded_releases_is_sent():
+    z = torch.rand(50, 4, 6)
+    sent = OneOf((6,), 1)(z)
+    chosen = (z == sent[:, None]).all(2)
+    assert (chosen.sum(1) == 1).all()
+    assert chosen.any(0).all()
+
+
+def test_several_releases_are_an_axis(world):
+    x, z = world
+    repeated = z[:, None] + 0.05 * torch.randn(200, 3, *z.shape[1:])
+    with cells_inside():
+        found = audit(features=repeated, images=x, repeated=True, minutes=SOON)
+    assert found.facts.feature_shape == (2, 4, 4)
+    assert "larger --budget" in found.left_out["averaging"]
+    assert found.worst.estimates["fvu"].mean < 0.9
+
+
+def test_files_name_encoders_and_what_makes_them(tmp_path):
+    (tmp_path / "neighbour.py").write_text("SCALE = 2\n")
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom neighbour import SCALE\n"
+        "def twice(x):\n    return SCALE * x\n"
+        "def make():\n    return torch.nn.Flatten()\n"
+        "class Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+        "net = Net()\nnumber = 3\n"
+    )
+    x = torch.rand(2, 3, 4, 4)
+    for name, wanted in (("twice", 2 * x), ("make", x.flatten(1)), ("Net", x + 1), ("net", x + 1)):
+        assert torch.equal(called(f"{tmp_path}/mine.py:{name}", "encoder")(x), wanted)
+    with pytest.raises(BenchError, match="unknown name 'nets'; did you mean 'net'"):
+        called(f"{tmp_path}/mine.py:nets", "encoder")
+    with pytest.raises(BenchError, match="it is int"):
+        called(f"{tmp_path}/mine.py:number", "head")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(BenchError, match=r"broken\.py: ZeroDivisionError"):
+        called(f"{tmp_path}/broken.py:net", "encoder")
+
+
+def test_the_file_of_the_documentation_is_an_encoder_and_a_head(tmp_path):
+    text = (ROOT / "docs" / "audit.md").read_text()
+    (lines,) = re.findall(r"```python\n# mine\.py\n(.*?)```", text, flags=re.S)
+    (tmp_path / "mine.py").write_text(lines)
+    z = called(f"{tmp_path}/mine.py:encoder", "encoder")(torch.rand(2, 3, 32, 32))
+    assert z.shape == (2, 16, 16, 16)
+    assert called(f"{tmp_path}/mine.py:head", "head")(z).shape == (2, 10)
+
+
+def test_the_encoders_of_the_documentation_send_maps_and_tokens(tmp_path):
+    text = (ROOT / "docs" / "audit.md").read_text()
+    (lines,) = re.findall(r"```python\n# my_encoder\.py\n(.*?)```", text, flags=re.S)
+    (tmp_path / "my_encoder.py").write_text(lines)
+    x = torch.rand(2, 3, 32, 32)
+    shapes = {"early": (64, 8, 8), "middle": (128, 4, 4), "late": (512, 1, 1)}
+    for name, shape in (shapes | {"transformer": (65, 96)}).items():
+        made = called(f"{tmp_path}/my_encoder.py:{name}", "encoder").eval()
+        assert made(x).shape == (2, *shape)
+
+
+def test_every_option_is_documented(capsys):
+    text = (ROOT / "docs" / "audit.md").read_text()
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert len(options) > 15
+    assert all(f"`{option}" in text for option in options)
+
+
+def test_a_function_may_return_an_array(world):
+    made = called(lambda x: x.flatten(1).numpy()[:, :7], "encoder")
+    assert made(world[0][:3]).shape == (3, 7)
+
+
+def test_a_network_is_left_as_it_was(world):
+    net = nn.Sequential(encoder(), nn.Dropout())
+    with cells_inside():
+        audit(images=world[0], model=net, minutes=SOON)
+    assert net.training
+    assert all(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_gradients_say_whether_the_encoder_is_a_white_box(world):
+    x = world[0][:2]
+
+    class Cut(nn.Module):
+        def forward(self, x):
+            return x.detach().flatten(1)
+
+    class Elsewhere(nn.Module):
+        def forward(self, x):
+            return torch.from_numpy(x.numpy()).flatten(1)
+
+    assert not differentiable(Called(Elsewhere(), "encoder"), x)
+    assert differentiable(Called(encoder(), "encoder"), x)
+    assert not differentiable(Called(Cut(), "encoder"), x)
+    assert not differentiable(Called(lambda x: x.flatten(1), "encoder"), x)

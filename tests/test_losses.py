@@ -1,0 +1,121 @@
+"""Answers at small losses of accuracy: who is shown to beat noise, and who is not told apart."""
+
+import numpy as np
+import pytest
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.losses import at_losses, within
+from smashbench.bench.report.statistics import DRAWS
+from smashbench.bench.report.verdict import NONE, answers, headline, summary
+from smashbench.bench.report.view import ALONE, panels, view
+from tests.test_frontier import board, row
+
+
+def sure(defense, strength, accuracy, error, noise=0.0, jitter=0.0):
+    """A row whose accuracy is known exactly."""
+    made = row(defense, strength, accuracy, error, noise, jitter)
+    made.draws["accuracy"] = np.full(DRAWS, accuracy)
+    return made
+
+
+NONE_ROW = ("none", None, 0.95, 0.01)
+NOISE = (("noise", 0.1, 0.94, 0.02, 0.1), ("noise", 0.8, 0.86, 0.06, 0.8))
+
+
+def control_and_noise():
+    return [sure(*NONE_ROW), *(sure(*each) for each in NOISE)]
+
+
+def test_values_are_those_of_the_frontiers():
+    # noise has FVU .2 + .4 (.94 - a) / .08: .2, .25, .4 at losses of 1, 2, 5 points
+    made = board(*control_and_noise(), sure("cem", 1, 0.93, 0.045), sure("cem", 9, 0.89, 0.055))
+    one, two, five = at_losses(made)
+    assert [each.defense for each in one.defenses] == ["noise", "none"]
+    assert [each.defense for each in two.defenses] == ["cem", "noise", "none"]
+    assert two.best.fvu.mean == pytest.approx(0.45)
+    assert two.best.over_noise.mean == pytest.approx(0.2)
+    assert two.noise.fvu.mean == pytest.approx(0.25)
+    assert five.best.over_noise.mean == pytest.approx(0.45 + 0.1 * 0.75 - 0.4 - 0.025, abs=0.03)
+    assert five.noise.over_noise == (0, 0, 0)
+
+
+def test_who_is_shown_to_beat_noise_and_who_is_not():
+    clear = [sure("cem", 1, 0.93, 0.045, jitter=0.0001), sure("cem", 9, 0.89, 0.06, jitter=0.0001)]
+    made = board(*control_and_noise(), *clear)
+    _, two, _ = at_losses(made)
+    assert [each.defense for each in two.winners] == ["cem"]
+    assert two.not_told_apart(two.best) == []
+    assert headline(made) == "hand: cem beats noise"
+    assert answers(made)[0].headline == "nothing but noise is that accurate"
+    assert answers(made)[1].headline == "cem beats noise"
+    unsure = [sure("cem", 1, 0.93, 0.028, jitter=0.05), sure("cem", 9, 0.89, 0.04, jitter=0.05)]
+    made = board(*control_and_noise(), *unsure)
+    answer = answers(made)[1]
+    assert answer.headline == NONE
+    assert any("not told apart from it: noise" in detail for detail in answer.details)
+    assert headline(made) == f"hand: {NONE}"
+
+
+def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():
+    """In a third of the resamples its only strength is below the accuracy asked for."""
+    doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
+    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.931, 0.929)
+    _, two, _ = at_losses(board(*control_and_noise(), doubtful))
+    assert two.best.defense == "cem"
+    assert two.best.over_noise.low > 0
+    assert two.best.reached == pytest.approx(2 / 3, abs=0.01)
+    assert two.winners == []
+
+
+def test_where_noise_was_not_swept_nothing_is_compared():
+    made = board(sure(*NONE_ROW), sure("noise", 0.1, 0.935, 0.02, 0.1), sure("cem", 1, 0.945, 0.03))
+    one, two, _ = at_losses(made)
+    assert one.best.over_noise is None
+    answer = answers(made)[0]
+    assert answer.headline == "not compared with noise"
+    assert two.noise is not None
+
+
+def test_without_an_undefended_row_there_is_no_answer():
+    assert at_losses(board(sure(*NOISE[0]))) == []
+    assert answers(board(sure(*NOISE[0]))) == []
+
+
+def test_the_summary_has_five_lines_and_says_what_was_done():
+    lines = summary(board(*control_and_noise(), sure("cem", 1, 0.93, 0.03)))
+    assert len(lines) == 5
+    assert lines[0].startswith("hand: 4 rows of 3 defenses, 2 seeds, 1 attack; undefended: ")
+    assert lines[1].startswith("at most 1 point lost (accuracy .940 or more): nothing but noise")
+    assert "1 " in lines[4] or "One row" in lines[4]
+
+
+def test_of_each_defense_the_row_that_protects_most_within_a_loss():
+    made = board(*control_and_noise(), sure("cem", 1, 0.93, 0.03), sure("cem", 9, 0.89, 0.06))
+    assert {n: r.strength for n, r in within(made, 0.02).items()} == {
+        "none": None,
+        "noise": 0.1,
+        "cem": 1,
+    }
+    assert within(made, 0.065)["cem"].strength == 9
+
+
+def test_many_defenses_have_a_panel_for_each_group():
+    few = control_and_noise()
+    assert [panel.title for panel in panels(board(*few))] == [""]
+    many = []
+    for number in range(ALONE):
+        more = sure(f"cem_{number}", 1, 0.93, 0.03)
+        more.group = "CEM" if number else "sparsity"
+        many.append(more)
+    found = {panel.title: panel.defenses for panel in panels(board(*few, *many))}
+    assert found["sparsity"] == ["none", "noise", "cem_0"]
+    assert found["CEM"] == ["none", "noise", *(f"cem_{n}" for n in range(1, ALONE))]
+
+
+def test_a_collapsed_row_stays_beyond_the_axis():
+    collapsed = sure("cem", 9, 0.15, 0.09)
+    collapsed.flags = ["utility_collapse"]
+    seen = view(board(*control_and_noise(), collapsed), METRICS["fvu"])
+    assert [each.label for each in seen.beyond] == ["cem 9"]
+    assert seen.x[0] > 0.8
+    assert seen.y[1] < 0.8

@@ -1,0 +1,196 @@
+"""What `submit-check` accepts, what it refuses, and why."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from smashbench.bench.auditing.conduct import audit
+from smashbench.bench.errors import BenchError
+from smashbench.bench.report.rows import read
+from smashbench.bench.store.archive import archive_of
+from smashbench.bench.store.pack import pack
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.submitting.check import check
+from smashbench.bench.submitting.suites import TELL
+from tests.audited import SOON, pairs
+from tests.test_merge import DEFENSE, submission
+
+
+def problems(path, board=None):
+    return [each.text for each in check(path, board) if each.kind == "PROBLEM"]
+
+
+def texts(path, kind, board=None):
+    return " | ".join(each.text for each in check(path, board) if each.kind == kind)
+
+
+@pytest.fixture
+def sent(copy, tmp_path):
+    """A pack and nothing else, as somebody sends it."""
+    pack(copy, reconstructions=True)
+    return shutil.copyfile(copy / "packed.zip", tmp_path / "sent.zip")
+
+
+def test_a_whole_run_can_stand_beside_itself(sent, run):
+    assert problems(sent, run) == []
+    good = texts(sent, "ok", run)
+    attacks = len(read_suite(run).attacks)
+    assert f"{attacks} of {attacks} attacks were scored again, and agree" in good
+    assert "the same images, model, training, seeds and attacks" in good
+
+
+def test_a_pack_alone_is_a_results_folder(sent, run, tmp_path):
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    shutil.copyfile(sent, folder / "packed.zip")
+    assert read_suite(folder) == read_suite(run)
+    assert read(folder).to_frame().equals(read(run).to_frame())
+
+
+def altered(run, folder, change):
+    """The run with the scores of its first attack changed, sealed again as an author could."""
+    shutil.copytree(run, folder)
+    store = Store(folder)
+    record = store.finished(read_suite(folder).attacks[0].key)
+    values = load(store.content(store.arrays_name(record.key, "scores")))
+    hashes = store.write_arrays(record.key, {"scores": save(values | change(values))})
+    store.write(record.model_copy(update={"arrays": record.arrays | hashes}))
+    return folder
+
+
+def test_scores_that_were_changed_are_found(run, tmp_path):
+    """All to twice their value, and the record's mean with them or not: neither passes."""
+    folder = altered(run, tmp_path / "one", lambda found: {"mse": found["mse"] * np.float32(2)})
+    found = problems(folder)
+    assert any("other means than those of their scores" in text for text in found)
+    assert any("other scores than their reconstructions" in text for text in found)
+
+
+def test_two_exchanged_scores_leave_the_mean_and_are_found(run, tmp_path):
+    def exchanged(found):
+        mse, order = found["mse"], np.argsort(found["mse"])
+        swapped = mse.copy()
+        swapped[order[[0, -1]]] = mse[order[[-1, 0]]]
+        return {"mse": swapped}
+
+    (text,) = problems(altered(run, tmp_path / "two", exchanged))
+    assert "other scores than their reconstructions" in text
+
+
+def test_another_floor_is_found(run, tmp_path):
+    """FVU would be half of what it is."""
+    shutil.copytree(run, tmp_path / "floor")
+    store = Store(tmp_path / "floor")
+    for trial in read_suite(run).victims:
+        record = store.victim(trial.key)
+        twice = {**record.floors["mean_image"], "mse": 2 * record.floors["mean_image"]["mse"]}
+        store.write(record.model_copy(update={"floors": {**record.floors, "mean_image": twice}}))
+    assert any("FVU is relative to another error" in text for text in problems(store.folder))
+
+
+def test_what_is_missing_damaged_or_old_is_named(run, tmp_path):
+    shutil.copytree(run, tmp_path / "gaps")
+    store, suite = Store(tmp_path / "gaps"), read_suite(run)
+    store.record_path(suite.attacks[0].key).unlink()
+    old = store.finished(suite.attacks[1].key)
+    store.write(old.model_copy(update={"source": 16 * "f"}))
+    damaged = suite.attacks[2]
+    store.arrays_path(damaged.key, "scores").write_bytes(b"")
+    assert len(check(store.folder)) > 3  # what was found before the damage, and the damage
+    found = problems(store.folder)
+    assert any(TELL["missing"] in text and suite.attacks[0].label in text for text in found)
+    assert any(TELL["outdated"] in text and suite.attacks[1].label in text for text in found)
+
+
+def test_another_training_seed_or_attack_than_the_boards_is_named(run, tmp_path):
+    other = submission(run, tmp_path / "other", training={"epochs": 7}, label="mine")
+    assert any("another training than the board's: mine" in text for text in problems(other, run))
+    weak = submission(run, tmp_path / "weak", attack={"gmm": {"components": 1}}, label="mine")
+    assert any("attacked in more ways" in text and "gmm" in text for text in problems(weak, run))
+
+
+def test_a_damaged_pack_is_one_problem_that_names_it(sent, tmp_path):
+    content = bytearray(sent.read_bytes())
+    content[len(content) // 2] ^= 255
+    sent.write_bytes(content)
+    for broken in (bytes(content), b"no zip"):
+        sent.write_bytes(broken)
+        (text,) = problems(sent)
+        assert f"{sent}: truncated or altered" in text
+
+
+def test_what_is_no_submission_is_an_error_with_a_hint(run, tmp_path):
+    with pytest.raises(BenchError, match="smashbench pack DIR"):
+        check(tmp_path / "nothing.zip")
+    with pytest.raises(BenchError, match="is no results folder"):
+        check(run, tmp_path)
+
+
+def test_the_command_exits_with_1_where_there_is_a_problem(run, here, tmp_path):
+    done = here("submit-check", run)
+    assert done.returncode == 0, done.stdout
+    assert "0 problems" in done.stdout
+    lacking = submission(run, tmp_path / "lacking", attack={"gmm": {"components": 1}})
+    done = here("submit-check", lacking, "--board", run)
+    assert done.returncode == 1
+    assert "PROBLEM" in done.stdout
+
+
+def test_an_improved_defense_replaces_its_rows(run, tmp_path):
+    """Same name, same options, other numbers: with --replace the later folder's alone, and the
+    other defenses as they were."""
+    theirs = submission(run, tmp_path / "theirs", mse=2)
+    before, after = read(run), read(run, theirs, newer=True)
+    errors = [{row.key: row.worst("mse").mean for row in each.complete} for each in (before, after)]
+    assert errors[0].keys() == errors[1].keys()
+    for key, error in errors[0].items():
+        assert errors[1][key] == pytest.approx(error * (2 if key[0] == DEFENSE else 1)), key
+
+
+@pytest.mark.slow
+def test_an_improved_defense_loses_the_strengths_it_has_no_more(run, tmp_path):
+    theirs = submission(run, tmp_path / "theirs", training={"epochs": 7})
+    merged = read(run, theirs, newer=True)
+    assert [row.defense for row in merged.rows].count(DEFENSE) == len(
+        [row for row in read(theirs).rows if row.defense == DEFENSE]
+    )
+    assert not any("(" in row.defense for row in merged.rows)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    x, z = pairs()
+    audit(images=x, features=z, minutes=SOON).write(folder)
+    return folder
+
+
+def test_an_audit_is_packed_without_its_images_and_checked(audited, here, tmp_path):
+    done = here("pack", audited)
+    assert done.returncode == 0, done.stderr
+    sent = shutil.copyfile(audited / "packed.zip", tmp_path / "sent.zip")
+    assert "are those of the scores of 60 images" in texts(sent, "ok")
+    (only,) = problems(sent)
+    assert "no decoder was trained" in only
+
+
+def test_an_audit_whose_numbers_were_changed_is_found(audited, tmp_path):
+    files = {name: (audited / name).read_bytes() for name in ("audit.json", "scores.safetensors")}
+    saved = json.loads(files["audit.json"])
+    saved["attacks"][0]["estimates"]["mse"][0] *= 1.5
+    sent = tmp_path / "sent.zip"
+    sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
+    assert any("other estimates than those of their scores" in text for text in problems(sent))
+    saved["protocol"] = 1
+    sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
+    assert any("another version" in text for text in problems(sent))
+    sent.write_bytes(archive_of(files | {"audit.json": b"{}"}))
+    assert any("truncated or altered" in text for text in problems(sent))
+    scores = load(files["scores.safetensors"])
+    scores.pop("0.ssim")
+    sent.write_bytes(archive_of(files | {"scores.safetensors": save(scores)}))
+    assert any("has no 'ssim'" in text for text in problems(sent))
