@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import subprocess
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.attempt import failure
 from smashbench.bench.store.files import DamagedError, read_checked, write_whole
+from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component, VictimConfig, key_of
 from tests.fitted import victim_of
@@ -172,3 +174,16 @@ def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
     path.unlink()
     with pytest.raises(BenchError, match="No such file"):
         read_checked(path, sha256)
+
+
+def test_what_others_still_write_is_waited_for(tmp_path):
+    path = tmp_path / "log"
+    with path.open("w") as log:
+        share(log)
+        child = subprocess.Popen(["sh", "-c", "sleep 0.2; echo done"], stdout=log)
+    wait_for_writers(path, 0)
+    assert path.read_text() == ""
+    wait_for_writers(path, 60)
+    assert path.read_text() == "done\n"
+    wait_for_writers(tmp_path / "missing", 60)  # nobody does
+    child.wait()

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +39,7 @@ HELLO = b"+"
 """What is said through the socket, before the names of what to import, and answered by the cell."""
 OVER = Event()
 """Whether everything was said."""
+_ENDING = Lock()
 
 
 def serve(descriptor: int) -> None:
@@ -73,7 +75,7 @@ def _locked_in(descriptor: int) -> None:
     try:
         inhabit(Connection(descriptor))
     except (EOFError, OSError):
-        pass
+        _end(traceback.print_exc)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -84,9 +86,18 @@ def _end_with_the_other_side(descriptor: int) -> None:
     watch = select.poll()
     watch.register(descriptor, select.POLLHUP)
     watch.poll()
-    if not OVER.is_set():
-        faulthandler.dump_traceback(2)  # where it was when its time was up
-    os._exit(1)
+    time.sleep(0.1)  # a thread that waits for an answer sees it, too, and says more
+    _end(partial(faulthandler.dump_traceback, 2))
+
+
+def _end(say_where: Callable[[], None]) -> None:
+    """Ends the process, which writes once where it was, if its work was not done: whichever of
+    its two threads sees first that the other side is gone."""
+    with _ENDING:
+        if not OVER.is_set():
+            say_where()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def inhabit(connection: "Connection[bytes, bytes]") -> None:

@@ -25,6 +25,7 @@ from smashbench.bench.experiment.results import AttackResults, VictimResults
 from smashbench.bench.frozen import explain
 from smashbench.bench.run.survey import DONE, is_done, parent_of, standing_of
 from smashbench.bench.store.files import unwritable
+from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.record import FailedRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import load_installed, load_plugin
@@ -35,6 +36,8 @@ TIMED_OUT = "Timeout ("
 """How ``faulthandler`` begins what it writes when the time is up."""
 TAIL = 80
 """Lines of a log that go into the record of a trial whose process was lost."""
+LAST_WORDS = 10.0
+"""Seconds that a lost process leaves its attack's own process to write down where it was."""
 
 
 class Outcome(NamedTuple):
@@ -151,6 +154,7 @@ def how_it_ended(exitcode: int | None) -> str:
 
 def cause_of_loss(trial: Trial, store: Store, how: str) -> str:
     """Why a process was lost: the end of the trial's log, and in the last line the reason."""
+    wait_for_writers(store.log_path(trial.key), LAST_WORDS)
     try:
         lines = store.log_path(trial.key).read_text(errors="replace").splitlines()
     except OSError:
@@ -180,6 +184,7 @@ def _logged(trial: Trial, store: Store, minutes: float) -> Iterator[None]:
             with path.open("a") as log:
                 print(start, f"({trial.key}, process {os.getpid()} on {platform.node()})", file=log)
                 log.flush()
+                share(log)
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
         except OSError as error:

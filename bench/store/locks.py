@@ -1,8 +1,10 @@
 """Locks of the operating system: they end with the process that holds them, however that ends."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from filelock import FileLock, Timeout
 
@@ -43,6 +45,22 @@ def is_locked(path: Path) -> bool:
             return not free
     except BenchError:  # in a folder that cannot be written to
         return _is_held(path)
+
+
+def share(file: TextIO) -> None:
+    """Shows that an open file is written to, by this process and by those that it is handed to,
+    until the last of them has closed it or has ended."""
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def wait_for_writers(path: Path, seconds: float) -> None:
+    """Returns when nobody writes to a file to which `share` was applied, or after ``seconds``."""
+    end = time.monotonic() + seconds
+    while _is_held(path) and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _is_held(path: Path) -> bool:
