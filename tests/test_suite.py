@@ -33,7 +33,7 @@ def test_quick_covers_what_it_promises():
         "none", "noise", "kmeans_cem", "gmm_cem", "gated_pooling", "slot_attention"
     }  # fmt: skip
     assert all(len(values) >= 2 for name, values in strengths.items() if name != "none")
-    assert len(strengths["noise"]) >= 4  # others are compared with its frontier
+    assert len(strengths["noise"]) >= 3  # others are compared with its frontier
     assert {victim.config.seed for victim in quick.victims} == {0, 1}
     names = {trial.attack.name for trial in quick.attacks}
     assert names == {"mean", "class_mean", "gmm", "decoder"}
