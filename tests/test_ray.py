@@ -33,7 +33,7 @@ def test_a_cluster_that_loses_a_worker_and_a_node(cluster, run, tmp_path):
     os.kill(int(re.search(r"process (\d+)", log.read_text())[1]), signal.SIGKILL)
     until(lambda: len(records(tmp_path)) > 5)
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 1, err
     failed = {k: r["error"] for k, r in records(tmp_path).items() if r["status"] == "failed"}
     assert log.stem in failed
