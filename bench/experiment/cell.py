@@ -96,6 +96,7 @@ def _end(say_where: Callable[[], None]) -> None:
     with _ENDING:
         if not OVER.is_set():
             say_where()
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
 
