@@ -202,7 +202,7 @@ def main() -> None:
         *perf_scaling.scaling(),
         "\n## A training step, over a step of `noise`\n\nBatch 128, 10 classes, bf16 autocast.\n",
         *steps(device),
-        "\n## Whole trainings\n\n`small` as in `quick` (2,000 photographs, 12 epochs, "
+        "\n## Whole trainings\n\n`small`, AdamW (2,000 photographs, 12 epochs, "
         f"{perf_trainings.precision()}), refits included: CPU-seconds of trainings that "
         "take turns by the epoch.\n",
         *perf_trainings.trainings(),

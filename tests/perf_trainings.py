@@ -26,13 +26,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "gated_pooling": {"lam": 0.2, "warmup_epochs": 2, "scale": 1.0},
     "slot_attention": {"lam": 3.0, "warmup_epochs": 2, "scale": 1.0, "shutoff_steps": 10},
 }
-"""Options as in the suite ``quick``, at a strength in the middle."""
+"""Options of defenses of the suite ``quick``, at a strength in the middle."""
 Chosen = dict[str, tuple[str, dict[str, Any]]]
 """Label to the name of a defense and its options."""
 
 
 def trainings(epochs: int = 12, of_all: int = 3) -> list[str]:
-    """CPU-seconds of trainings as in ``quick``, and those over ``noise``; and of all defenses, in
+    """CPU-seconds of trainings by AdamW on photographs, and those over ``noise``; and of all defenses, in
     fewer epochs."""
     split = Photos(train=2000, val=200, aux=1500, test=500).load()
     training = Training(epochs=epochs, lr=0.003, precision=precision())

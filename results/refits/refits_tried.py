@@ -1,7 +1,7 @@
 """What becomes of the clusters when they are refitted on older features, more rarely, or for fewer
 rounds: ``OMP_NUM_THREADS=1 python results/refits/refits_tried.py kmeans_cem gmm_cem``.
 
-Trainings as in the suite ``quick`` (in float32), at a strength in the middle, and at the end the
+Trainings by AdamW, of photographs (in float32), at a strength in the middle, and at the end the
 clusters that the last epoch was trained with, against a fresh fit by scikit-learn, both on the
 clean features of the training images. Writes a table per defense beside this file;
 docs/ablations.md says what came of it.
