@@ -32,8 +32,8 @@ Chosen = dict[str, tuple[str, dict[str, Any]]]
 
 
 def trainings(epochs: int = 12, of_all: int = 3) -> list[str]:
-    """CPU-seconds of trainings by AdamW on photographs, and those over ``noise``; and of all defenses, in
-    fewer epochs."""
+    """CPU-seconds of trainings by AdamW on photographs, and those over ``noise``; and of all
+    defenses, in fewer epochs."""
     split = Photos(train=2000, val=200, aux=1500, test=500).load()
     training = Training(epochs=epochs, lr=0.003, precision=precision())
     ours: Chosen = {name: (name, {"noise": 0.2} | options) for name, options in QUICK.items()}
