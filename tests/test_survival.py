@@ -13,7 +13,10 @@ import pytest
 from tests.commands import bench, started
 from tests.survivors import PART, records, same_as_uninterrupted, times, until
 
-ENDLESS = "attacks={mean={},decoder={width=16,blocks=1,max_steps=10000000}}"
+DECODER = "decoder={width=16,blocks=1,cycle=10000000,max_steps=10000000}"
+"""One cycle that never ends: shorter ones converge, in less than 12 s on a fast machine."""
+
+ENDLESS = f"attacks={{mean={{}},{DECODER}}}"
 
 
 def workers_of(process: subprocess.Popen) -> list[int]:
@@ -102,7 +105,7 @@ def log(folder: Path, key: str) -> str:
 
 @pytest.mark.slow
 def test_a_trial_that_hangs_ends_at_its_time_limit(copy, here):
-    endless = "attacks={decoder={width=16,blocks=1,max_steps=10000000}}"
+    endless = f"attacks={{{DECODER}}}"
     one = ("--set", "defenses={none={}}", "--set", endless, "--time-limit", 0.2)
     done = here("run", "smoke", "--out", copy, *one)
     assert done.returncode == 1, done.stderr
