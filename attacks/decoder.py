@@ -3,21 +3,24 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, Literal, Self
 
 import torch
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Lt, MinLen
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
-from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, OversizedError, releases
 from smashbench.attacks.muon import Muon, groups_of, triangle
-from smashbench.attacks.network import Network
+from smashbench.attacks.network import PATH, Network
 from smashbench.attacks.similarity import ssim
 
 WARMUP = 0.02
 """Share of a cycle in which the learning rates rise."""
+CLEAR = 0.1
+"""Share by which a fully connected path must lower the loss: with few images it lowers that of the
+first cycle a little and fits less well in the end."""
 
 
 class Decoder(Attack):
@@ -40,14 +43,16 @@ class Decoder(Attack):
     Args:
         loss: ``mse``, or ``ssim_l1``: 1 - SSIM plus the mean absolute error.
         width, blocks: size of the trunk.
-        hidden: units of a fully connected path beside the trunk, for maps that are not local; it
-            wants many images. 0 leaves it out.
+        hidden: units of a fully connected path beside the trunk, for maps that are not local, 0 for
+            none. Of several, all have the first cycle, and the first one goes on unless a later one
+            has a validation loss that is lower by a tenth. Those with a path of more than 8,388,608
+            weights are left out.
         dropout: share of the trunk's inner activations that are dropped in training.
         members: networks that are averaged.
         batch_size: images of a step.
         lr, adam_lr: highest learning rates of Muon and of Adam.
         cycle: steps of the first cycle.
-        max_steps: budget of a member, over all cycles.
+        max_steps: budget of a member, over all cycles of the network that goes on.
         min_gain: relative gain of doubling the training below which a fit has converged.
         val_share: share of the attacker's images that watch the fit.
     """
@@ -60,7 +65,7 @@ class Decoder(Attack):
         loss: Literal["mse", "ssim_l1"] = "mse",
         width: Annotated[int, Ge(8)] = 64,
         blocks: Annotated[int, Ge(1)] = 3,
-        hidden: Annotated[int, Ge(0)] = 0,
+        hidden: Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1)] = (0, 256),
         dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
         members: Annotated[int, Ge(1)] = 1,
         batch_size: Annotated[int, Ge(1)] = 64,
@@ -92,28 +97,42 @@ class Decoder(Attack):
 
     def _fit_member(self, knowledge: Knowledge, fit: Tensor, val: Tensor) -> None:
         loss_of = _ssim_l1 if self.loss == "ssim_l1" else mse_loss
-        z_val, x_val = releases(knowledge, val, 2)
+        held_out = releases(knowledge, val, 2)
+
+        def validate(net: Network) -> float:
+            error = float(loss_of(predict([net.eval()], held_out[0]), held_out[1]))
+            return error if isfinite(error) else inf  # it has diverged
+
         pairs = releases(knowledge, fit, 2)
-        net = Network(*pairs, self.width, self.blocks, self.hidden, self.dropout)
-        net.to(x_val.device).to(memory_format=torch.channels_last)
-
-        def validate() -> float:
-            return float(loss_of(predict([net.eval()], z_val), x_val))
-
-        history = [validate()]
-        kept, spent, gain = deepcopy(net), 0, 1.0
-        steps = min(self.cycle, self.max_steps)
-        while gain >= self.min_gain and spent + steps <= self.max_steps:
+        start = Network(pairs, held_out, self.width, self.blocks, self.dropout)
+        start.to(held_out[1].device).to(memory_format=torch.channels_last)
+        networks = [start.with_path(hidden, pairs[0].shape[1:]) for hidden in self.hidden]
+        candidates = [net for net in networks if net]
+        if not candidates:
+            raise OversizedError(
+                f"a fully connected path of {min(self.hidden)} units would have more than {PATH:,} "
+                "weights; hidden = [0] leaves it out"
+            )
+        steps = spent = min(self.cycle, self.max_steps)
+        for net in candidates:
             self._train(net, knowledge, fit, steps)
-            error, best = validate(), min(history)
-            if not isfinite(error):  # it has diverged
-                break
-            history.append(error)
-            if spent:  # the first cycle doubles nothing
+        error, net = validate(candidates[0]), candidates[0]
+        for other in candidates[1:]:
+            if (found := validate(other)) < (1 - CLEAR) * error:
+                error, net = found, other
+        history, kept, gain = [validate(start)], start, 1.0
+        while error < inf:
+            best = min(history)
+            if len(history) > 1:  # the first cycle doubles nothing
                 gain = 1 - error / max(best, 1e-12)
             if error < best:
                 kept = deepcopy(net)
-            spent, steps = spent + steps, 2 * steps
+            history.append(error)
+            steps *= 2
+            if gain < self.min_gain or spent + steps > self.max_steps:
+                break
+            self._train(net, knowledge, fit, steps)
+            spent, error = spent + steps, validate(net)
         self.nets_.append(kept.eval())
         self.history_ += history
         self.converged_ &= gain < self.min_gain

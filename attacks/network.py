@@ -1,11 +1,13 @@
 """The network of the trained attacks: works at the resolution of the features."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from math import isqrt, prod
+from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, interpolate, pixel_unshuffle, silu, unfold
+from torch.nn.functional import dropout, interpolate, mse_loss, pixel_unshuffle, silu, unfold
 
 from smashbench.attacks.base import require_memory
 
@@ -13,6 +15,13 @@ UNFOLDED = 2**29
 """Most bytes of neighbourhoods that are unfolded at once."""
 NEIGHBOURHOODS, INPUTS = (5, 3, 1), 2000
 """Sizes of the neighbourhoods of the linear map: the first with at most so many features."""
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
+"""What may be added to the moments of standardised features."""
+PATH = 2**23
+"""Most weights of a fully connected path."""
+
+Pairs = tuple[Tensor, Tensor]
+"""Releases (N, ...) and their images (N, C, H, W)."""
 
 
 def as_map(z: Tensor) -> Tensor:
@@ -36,11 +45,10 @@ class Network(nn.Module):
     image, it makes a larger one, which is resized bilinearly.
 
     Args:
-        z: releases (N, ...) to standardise by, see ``as_map``.
-        x: their images (N, C, H, W).
+        pairs: releases z (N, ...) to standardise by, see ``as_map``, and their images
+            x (N, C, H, W).
+        held_out: releases and images that decide how much the linear map is ridged.
         width, blocks: size of the residual trunk.
-        hidden: units of a fully connected path beside the trunk's first layer, for what a
-            neighbourhood does not show; 0 leaves it out.
         dropped: share of the trunk's inner activations that dropout drops.
     """
 
@@ -49,30 +57,55 @@ class Network(nn.Module):
     image: Tensor
 
     def __init__(
-        self, z: Tensor, x: Tensor, width: int, blocks: int, hidden: int, dropped: float
+        self, pairs: Pairs, held_out: Pairs, width: int, blocks: int, dropped: float
     ) -> None:
         super().__init__()
-        z = as_map(z)
+        z, x = as_map(pairs[0]), pairs[1]
         channels, factor = z.shape[1], max(map(_covering, x.shape[2:], z.shape[2:]))
         made = (z.shape[2] * factor, z.shape[3] * factor)
         pixels = x.shape[1] * factor**2
         self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
         self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
         self.register_buffer("image", x.mean(0))
+
+        def low(x: Tensor) -> Tensor:
+            return pixel_unshuffle(_resized(x - self.image, made), factor)
+
+        z_held, x_held = held_out
         self.linear = _neighbourhood_map(
-            (z - self.mean) / self.std, pixel_unshuffle(_resized(x - self.image, made), factor)
+            (self._standardised(z), low(x)), (self._standardised(as_map(z_held)), low(x_held))
         )
         self.stem = nn.Conv2d(channels, width, 3, padding=1)
         self.context = nn.Linear(width, width)
-        self.wide = _Wide(z[0].numel(), hidden, (width, *z.shape[2:])) if hidden else None
+        self.wide: _Wide | None = None
         self.trunk = nn.Sequential(*(_Residual(width, dropped) for _ in range(blocks)))
         self.out = nn.Conv2d(width, pixels, 3, padding=1)
         self.shuffle = nn.PixelShuffle(factor)
         for parameter in (*self.context.parameters(), *self.out.parameters()):
             nn.init.zeros_(parameter)
 
+    def with_path(self, hidden: int, features: torch.Size) -> Self | None:
+        """A copy with a fully connected path beside the trunk's first layer, for what a
+        neighbourhood does not show; None where that would have too many weights.
+
+        Args:
+            hidden: its units; 0 for none.
+            features: the shape of a release.
+        """
+        channels, *places = as_map(torch.empty(1, *features, device="meta")).shape[1:]
+        made = self.stem.out_channels * prod(places)
+        if hidden * (channels * prod(places) + made) > PATH:
+            return None
+        copy = deepcopy(self)
+        if hidden:
+            copy.wide = _Wide(channels * prod(places), hidden, (self.stem.out_channels, *places))
+        return copy.to(self.image.device)
+
+    def _standardised(self, z: Tensor) -> Tensor:
+        return (z - self.mean) / self.std
+
     def forward(self, z: Tensor) -> Tensor:
-        z = ((as_map(z) - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        z = self._standardised(as_map(z)).contiguous(memory_format=torch.channels_last)
         low = self.stem(z)
         low = low + self.context(low.mean((2, 3)))[:, :, None, None]
         if self.wide:
@@ -108,7 +141,8 @@ class _Wide(nn.Module):
         nn.init.zeros_(self.second.bias)
 
     def forward(self, z: Tensor) -> Tensor:
-        placed: Tensor = self.unflatten(self.second(silu(self.first(z.flatten(1)))))
+        inner = silu(self.first(z.flatten(1)))
+        placed: Tensor = self.unflatten(self.second(inner))
         return placed
 
 
@@ -124,13 +158,15 @@ class _Residual(nn.Module):
         return x + self.second(inner)
 
 
-def _neighbourhood_map(z: Tensor, low: Tensor) -> nn.Conv2d:
-    """The convolution of standardised z (N, C', H', W') that predicts ``low`` (N, P, H', W') with
-    the least squared error, slightly ridged; in closed form. A single place has no neighbours.
+def _neighbourhood_map(pairs: Pairs, held_out: Pairs) -> nn.Conv2d:
+    """The convolution of standardised z (N, C', H', W') that predicts low (N, P, H', W') with the
+    least squared error, in closed form, with the ridge that is best on pairs that were held out.
+    A single place has no neighbours.
 
     Raises:
         OversizedError: the moments do not fit in memory.
     """
+    z, low = pairs
     fitting = [size for size in NEIGHBOURHOODS if z.shape[1] * size**2 <= INPUTS]
     size = fitting[0] if fitting and max(z.shape[2:]) > 1 else 1
     inputs, places = z.shape[1] * size**2 + 1, z.shape[2] * z.shape[3]
@@ -146,9 +182,18 @@ def _neighbourhood_map(z: Tensor, low: Tensor) -> nn.Conv2d:
         targets = part_low.flatten(2).mT.flatten(0, 1)
         moments = moments + (patches.T @ patches / (len(z) * places)).double()
         cross = cross + (patches.T @ targets / (len(z) * places)).double()
-    ridge = 1e-3 * torch.eye(len(moments), dtype=moments.dtype, device=z.device)
-    weight = torch.linalg.solve(moments + ridge, cross).float().T
-    convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2)
-    shape = convolution.weight.shape
-    convolution.load_state_dict({"weight": weight[:, :-1].view(shape), "bias": weight[:, -1]})
+    convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2).to(z.device)
+    identity = torch.eye(inputs, dtype=moments.dtype, device=z.device)
+
+    @torch.no_grad()
+    def error(ridge: float) -> float:
+        """On the held-out pairs, of the map with this ridge, which is left in place."""
+        weight = torch.linalg.solve(moments + ridge * identity, cross).float().T
+        convolution.weight.copy_(weight[:, :-1].view_as(convolution.weight))
+        convolution.bias.copy_(weight[:, -1])  # type: ignore[union-attr]
+        wrong = [mse_loss(convolution(z), low) for z, low in zip(*held, strict=True)]
+        return float(torch.stack(wrong).mean())
+
+    held = [each.split(at_once) for each in held_out]
+    error(min(RIDGES, key=error))
     return convolution

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from smashbench.attacks.averaging import Averaging
-from smashbench.attacks.base import AttackError, WhiteBox
+from smashbench.attacks.base import AttackError, OversizedError, WhiteBox
 from smashbench.attacks.decoder import Decoder, _ssim_l1
 from smashbench.attacks.map import Map, _expected, _total_variation
 from smashbench.attacks.query_decoder import QueryDecoder
@@ -44,6 +44,46 @@ def test_decoder_starts_as_the_best_local_linear_map():
     knowledge = world(x, blurred(0.0))
     decoder = Decoder(width=8, blocks=1, max_steps=1).fit(knowledge)
     assert decoder.history_[0] < 1e-3  # bilinear patterns are locally linear
+
+
+def test_few_pairs_of_many_features_are_ridged_as_held_out_pairs_ask_for():
+    """With as many features as pairs, and features that say nothing, the map of the least squared
+    error is far worse than the mean image; the one that the fit begins with is not."""
+    x = images(100)
+    knowledge = world(x, lambda x: torch.randn(len(x), 80))
+    decoder = Decoder(width=8, blocks=1, max_steps=1).fit(knowledge)
+    fit, val = knowledge.parts(0.15)
+    floor = float((x[fit].mean(0) - x[val]).square().mean())
+    assert decoder.history_[0] < 1.5 * floor
+    z = torch.cat([knowledge.draw(fit), torch.ones(len(fit), 1)], 1)
+    least = torch.linalg.lstsq(z, x[fit].flatten(1)).solution
+    z = torch.cat([knowledge.draw(val), torch.ones(len(val), 1)], 1)
+    assert ((z @ least).view_as(x[val]) - x[val]).square().mean() > 2.5 * floor
+
+
+def test_a_fully_connected_path_goes_on_where_the_map_is_not_local():
+    """Pixels that know nothing of each other, bent, and patterns whose pixels are shuffled."""
+    order = torch.randperm(192)
+
+    def bent(x: Tensor) -> Tensor:
+        return (3 * x - 1.5).tanh() + 0.1 * torch.randn_like(x)
+
+    def shuffled(x: Tensor) -> Tensor:
+        return bent(x).flatten(1)[:, order].view_as(x)
+
+    options = {"width": 16, "blocks": 1, "cycle": 60, "max_steps": 60}
+    (local,) = Decoder(**options).fit(world(torch.rand(300, 3, 8, 8), bent)).nets_
+    (spread,) = Decoder(**options).fit(world(images(300), shuffled)).nets_
+    assert local.wide is None
+    assert spread.wide is not None
+
+
+def test_a_path_that_would_be_too_large_is_left_out():
+    knowledge = world(images(20), blurred(0.0))
+    decoder = Decoder(width=8, blocks=1, max_steps=1, hidden=(0, 10**6)).fit(knowledge)
+    assert decoder.nets_[0].wide is None
+    with pytest.raises(OversizedError, match=r"path of 1000000 units .* hidden = \[0\]"):
+        Decoder(width=8, blocks=1, max_steps=1, hidden=(10**6,)).fit(knowledge)
 
 
 @pytest.mark.parametrize("size", [(8, 8), (8, 12), (7, 5)])

@@ -56,10 +56,10 @@ def test_the_linear_map_of_many_features_and_few_pairs_is_the_same_in_its_dual_f
 def test_neighbourhoods_in_parts_are_those_at_once(monkeypatch):
     z, x = torch.rand(20, 4, 4, 4), torch.rand(20, 3, 16, 16)
     torch.manual_seed(0)
-    whole = Network(z, x, 8, 1, 0, 0.0)
+    whole = Network((z, x), (z, x), 8, 1, 0.0)
     monkeypatch.setattr(network, "UNFOLDED", 3 * 4 * 101 * 16)  # three images
     torch.manual_seed(0)
-    parts = Network(z, x, 8, 1, 0, 0.0)
+    parts = Network((z, x), (z, x), 8, 1, 0.0)
     torch.testing.assert_close(parts.linear.weight, whole.linear.weight, rtol=1e-3, atol=1e-5)
 
 

@@ -60,7 +60,7 @@ def test_neighbours_come_closer_with_more_images():
 @pytest.mark.slow
 @pytest.mark.parametrize(("components", "noise"), [(1, 0.02), (3, 0.02), (3, 0.1)])
 def test_decoder_is_within_five_percent(components, noise):
-    options = {"width": 32, "blocks": 1, "hidden": 256, "cycle": 100}
+    options = {"width": 32, "blocks": 1, "cycle": 100}
     found = excess("decoder", components, aux=20_000, noise=noise, max_steps=6300, **options)
     assert 0.999 <= found < 1.05
 
@@ -76,7 +76,7 @@ def test_attacks_come_close_to_the_optimum_of_a_bent_encoder(noise, most):
     attack is within 5 % yet."""
     near = [
         excess("knn", 3, aux=20_000, noise=noise, **BENT),
-        excess("decoder", 3, noise=noise, width=32, blocks=1, hidden=128, max_steps=3000, **BENT),
+        excess("decoder", 3, noise=noise, width=32, blocks=1, max_steps=3000, **BENT),
     ]
     assert min(near) < most
     assert 0.98 <= min(near) <= max(near) < 1.3

@@ -119,8 +119,9 @@ def _gmm(now: Situation) -> Choice:
 
 def _options(fit: Fit) -> dict[str, Any]:
     """Of a decoder that trains as long as ``fit`` says, in at least three cycles."""
-    cycle = max(10, min(200, fit.steps // 7))
-    return {"width": WIDTH, "batch_size": fit.batch, "cycle": cycle, "max_steps": fit.steps}
+    cycle = max(10, min(200, fit.steps // 8))  # the first one counts twice: two networks have it
+    steps = fit.steps - cycle
+    return {"width": WIDTH, "batch_size": fit.batch, "cycle": cycle, "max_steps": steps}
 
 
 def _decoder(now: Situation) -> Choice:

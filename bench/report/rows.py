@@ -2,8 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -237,9 +238,12 @@ def _mean_of(values: list[float | None]) -> float | None:
 
 def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]:
     """Every diagnostic by epoch, mean over the runs; NaN where one lacks it."""
-    frames = [pd.DataFrame(epochs, dtype=float) for epochs in runs]
-    total: Any = sum(frames[1:], frames[0])
-    return {str(name): (values / len(runs)).to_numpy() for name, values in total.items()}
+    names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
+    together = list(zip_longest(*runs, fillvalue={}))
+    return {
+        name: np.array([[one.get(name) for one in epoch] for epoch in together], float).mean(1)
+        for name in names
+    }
 
 
 def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:

@@ -138,8 +138,12 @@ def keys_of(config: VictimConfig | AttackConfig) -> tuple[str, str | None]:
         first = config.undefended
         return _hashed(canonical(config)), key_of(first) if first else None
     victim = canonical(config.victim)
-    text = f'{{"attack":{canonical(config.attack)},"seed":{config.seed},"victim":{victim}}}'
-    return _hashed(text), _hashed(victim)
+    return attack_key(victim, canonical(config.attack), config.seed), _hashed(victim)
+
+
+def attack_key(victim: str, attack: str, seed: int) -> str:
+    """The key of an attack, from the canonical JSON of its victim and of its choice."""
+    return _hashed(f'{{"attack":{attack},"seed":{seed},"victim":{victim}}}')
 
 
 def _hashed(text: str) -> str:

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from smashbench.bench.suite.config import AttackChoice, AttackConfig, VictimConfig, key_of, keys_of
+from smashbench.bench.suite.config import (
+    AttackChoice,
+    AttackConfig,
+    VictimConfig,
+    attack_key,
+    canonical,
+    keys_of,
+)
 
 
 @dataclass(frozen=True)
@@ -112,10 +119,14 @@ def attack_trials(
     victims: Sequence[Trial], attacks: Sequence[AttackChoice], attack_seeds: int
 ) -> tuple[Trial, ...]:
     """Every attack on every victim, with every attack seed."""
-    configs = [
-        (AttackConfig(victim=victim.victim, attack=attack, seed=seed), victim.key)
-        for victim in victims
-        for attack in attacks
+    choices = [(attack, canonical(attack)) for attack in attacks]
+    return tuple(
+        Trial(
+            attack_key(text, own, seed),
+            AttackConfig(victim=victim.victim, attack=attack, seed=seed),
+            victim.key,
+        )
+        for victim, text in ((victim, canonical(victim.victim)) for victim in victims)
+        for attack, own in choices
         for seed in range(attack_seeds)
-    ]
-    return tuple(Trial(key_of(config), config, parent) for config, parent in configs)
+    )

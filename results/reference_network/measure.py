@@ -26,6 +26,7 @@ from smashbench.datasets import DATASETS, Part
 from smashbench.defenses import Defense
 
 MIDDLE = {"use": "airbench", "size": "middle"}
+REFERENCE = {"use": "airbench"}
 RECIPE: dict[str, Any] = {
     "epochs": 6,
     "batch_size": 500,
@@ -41,6 +42,7 @@ RECIPE: dict[str, Any] = {
     "recalibrate": True,
 }
 NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
+SMALL_BATCH = {"epochs": 7, "batch_size": 125, "lr": 0.06, "precision": "bf16"}
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": (MIDDLE, {}),
     "recipe, 12 epochs": (MIDDLE, {"epochs": 12}),
@@ -60,6 +62,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Adam's rate .002": (MIDDLE, {"adam_lr": 0.002}),
     "batch 250": (MIDDLE, {"batch_size": 250, "lr": 0.085}),
     "batch 125": (MIDDLE, {"batch_size": 125, "lr": 0.06}),
+    "reference, batch 125": (REFERENCE, SMALL_BATCH),
+    "reference, batch 125, twice the rate": (REFERENCE, SMALL_BATCH | {"lr": 0.12}),
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),

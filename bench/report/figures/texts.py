@@ -1,6 +1,6 @@
 """Texts beside the marks of an axes that cover neither each other nor a mark."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -51,18 +51,18 @@ def write(axes: Axes, texts: list[Text]) -> None:
         box = place.box
         middle = ((box.left + box.right) / 2, height - (box.top + box.bottom) / 2)
         x, y = axes.transData.inverted().transform([each / scale for each in middle])
-        axes.annotate(
+        if not place.near:
+            line: Any = {"color": text.colour, "linewidth": 0.5, "alpha": 0.6, "zorder": 4}
+            axes.plot([text.x, x], [text.y, y], scalex=False, scaley=False, **line)
+        axes.text(
+            x,
+            y,
             text.text,
-            (text.x, text.y),
-            xytext=(x, y),
             color=text.colour,
             fontsize=size,
             ha="center",
             va="center",
             path_effects=[withStroke(linewidth=2, foreground="white")],
-            arrowprops=None
-            if place.near
-            else {"arrowstyle": "-", "color": text.colour, "lw": 0.5, "alpha": 0.6, "shrinkB": 2},
             zorder=5,
         )
 
