@@ -3,6 +3,7 @@
 import warnings
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 from annotated_types import Ge
 from torch import Tensor
@@ -145,7 +146,8 @@ def watched(r: Tensor, mass: Tensor, groups: Groups) -> Diagnostics:
 
 def mixtures(z: Tensor, y: Tensor, components: int, covariance: str) -> Any:
     """The labels that occur, and scikit-learn's mixture of at most ``components`` fitted to the
-    features (N, D) of each."""
+    features (N, D) of each, in float64: in float32 the variance of features that hardly vary may
+    come out below zero, which scikit-learn refuses."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -154,6 +156,7 @@ def mixtures(z: Tensor, y: Tensor, components: int, covariance: str) -> Any:
         if len(members) == 1:  # EM asks for two samples; one is its own component
             members = members.repeat(2, 0)
         seed = int(torch.randint(2**31, ()))
+        members = members.astype(np.float64)
         mixture = GaussianMixture(k, covariance_type=covariance, random_state=seed)
         with warnings.catch_warnings():  # equal samples, or EM at its last iteration
             warnings.simplefilter("ignore", ConvergenceWarning)

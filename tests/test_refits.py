@@ -176,3 +176,15 @@ def test_a_class_that_has_shrunk_or_lost_a_cluster_begins_again(name):
     defense.refresh(later[few], y[few])
     torch.testing.assert_close(defense.weights.sum(1), torch.ones(3))
     assert (defense.weights > 0).sum(1)[1:].tolist() == [5, 3]
+
+
+@pytest.mark.parametrize("name", ["gmm_cem", "full_gmm_cem"])
+def test_features_that_hardly_vary_have_a_mixture(name):
+    """In float32 the mean of their squares less the square of their mean is below zero."""
+    z, y = 1.43 + 1e-4 * torch.randn(300, 5, 2, 2), torch.arange(300) % 2
+    defense = DEFENSES[name]((5, 2, 2), 2, components=2)
+    defense.refresh(z, y)
+    defense.epoch = defense.warmup_epochs + 1
+    loss, _ = defense.penalty(step_of(z.requires_grad_(), y))
+    assert defense.weights.sum(1).tolist() == pytest.approx([1, 1])
+    assert loss.isfinite()
