@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import islice
-from math import inf, isfinite
+from math import inf, isfinite, prod
 from typing import Annotated, Literal, Self
 
 import torch
@@ -18,9 +18,9 @@ from smashbench.attacks.similarity import ssim
 
 WARMUP = 0.02
 """Share of a cycle in which the learning rates rise."""
-CLEAR = 0.1
-"""Share by which a fully connected path must lower the loss: with few images it lowers that of the
-first cycle a little and fits less well in the end."""
+CLEAR, PER_FEATURE = 0.1, 20
+"""Share by which a fully connected path must lower the loss, and images per feature from which on
+one is tried: with few images it learns faster and fits less well in the end."""
 
 
 class Decoder(Attack):
@@ -45,8 +45,8 @@ class Decoder(Attack):
         width, blocks: size of the trunk.
         hidden: units of a fully connected path beside the trunk, for maps that are not local, 0 for
             none. Of several, all have the first cycle, and the first one goes on unless a later one
-            has a validation loss that is lower by a tenth. Those with a path of more than 8,388,608
-            weights are left out.
+            has a validation loss that is lower by a tenth; a path is tried with 20 or more images
+            per feature. One of more than 8,388,608 weights is left out.
         dropout: share of the trunk's inner activations that are dropped in training.
         members: networks that are averaged.
         batch_size: images of a step.
@@ -106,8 +106,10 @@ class Decoder(Attack):
         pairs = releases(knowledge, fit, 2)
         start = Network(pairs, held_out, self.width, self.blocks, self.dropout)
         start.to(held_out[1].device).to(memory_format=torch.channels_last)
-        networks = [start.with_path(hidden, pairs[0].shape[1:]) for hidden in self.hidden]
-        candidates = [net for net in networks if net]
+        features = pairs[0].shape[1:]
+        enough = len(self.hidden) == 1 or len(fit) >= PER_FEATURE * prod(features)
+        sizes = [size for size in self.hidden if enough or size == min(self.hidden)]
+        candidates = [net for size in sizes if (net := start.with_path(size, features))]
         if not candidates:
             raise OversizedError(
                 f"a fully connected path of {min(self.hidden)} units would have more than {PATH:,} "

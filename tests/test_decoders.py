@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from smashbench.attacks import decoder
 from smashbench.attacks.averaging import Averaging
 from smashbench.attacks.base import AttackError, OversizedError, WhiteBox
 from smashbench.attacks.decoder import Decoder, _ssim_l1
@@ -61,8 +62,9 @@ def test_few_pairs_of_many_features_are_ridged_as_held_out_pairs_ask_for():
     assert ((z @ least).view_as(x[val]) - x[val]).square().mean() > 2.5 * floor
 
 
-def test_a_fully_connected_path_goes_on_where_the_map_is_not_local():
+def test_a_fully_connected_path_goes_on_where_the_map_is_not_local(monkeypatch):
     """Pixels that know nothing of each other, bent, and patterns whose pixels are shuffled."""
+    monkeypatch.setattr(decoder, "PER_FEATURE", 1)
     order = torch.randperm(192)
 
     def bent(x: Tensor) -> Tensor:
@@ -76,12 +78,18 @@ def test_a_fully_connected_path_goes_on_where_the_map_is_not_local():
     (spread,) = Decoder(**options).fit(world(images(300), shuffled)).nets_
     assert local.wide is None
     assert spread.wide is not None
+    monkeypatch.undo()  # 255 images are few for 192 features
+    (few,) = Decoder(**options).fit(world(images(300), shuffled)).nets_
+    (asked,) = Decoder(**options, hidden=(256,)).fit(world(images(300), shuffled)).nets_
+    assert few.wide is None
+    assert asked.wide is not None
 
 
-def test_a_path_that_would_be_too_large_is_left_out():
+def test_a_path_that_would_be_too_large_is_left_out(monkeypatch):
+    monkeypatch.setattr(decoder, "PER_FEATURE", 0)
     knowledge = world(images(20), blurred(0.0))
-    decoder = Decoder(width=8, blocks=1, max_steps=1, hidden=(0, 10**6)).fit(knowledge)
-    assert decoder.nets_[0].wide is None
+    (net,) = Decoder(width=8, blocks=1, max_steps=1, hidden=(0, 10**6)).fit(knowledge).nets_
+    assert net.wide is None
     with pytest.raises(OversizedError, match=r"path of 1000000 units .* hidden = \[0\]"):
         Decoder(width=8, blocks=1, max_steps=1, hidden=(10**6,)).fit(knowledge)
 
