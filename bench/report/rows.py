@@ -238,12 +238,10 @@ def _mean_of(values: list[float | None]) -> float | None:
 
 def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]:
     """Every diagnostic by epoch, mean over the runs; NaN where one lacks it."""
-    names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
     together = list(zip_longest(*runs, fillvalue={}))
-    return {
-        name: np.array([[one.get(name) for one in epoch] for epoch in together], float).mean(1)
-        for name in names
-    }
+    names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
+    values = {name: [[one.get(name) for one in epoch] for epoch in together] for name in names}
+    return {name: np.array(each, float).mean(1) for name, each in values.items()}
 
 
 def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
