@@ -141,8 +141,7 @@ class _Wide(nn.Module):
         nn.init.zeros_(self.second.bias)
 
     def forward(self, z: Tensor) -> Tensor:
-        inner = silu(self.first(z.flatten(1)))
-        placed: Tensor = self.unflatten(self.second(inner))
+        placed: Tensor = self.unflatten(self.second(silu(self.first(z.flatten(1)))))
         return placed
 
 
@@ -183,17 +182,20 @@ def _neighbourhood_map(pairs: Pairs, held_out: Pairs) -> nn.Conv2d:
         moments = moments + (patches.T @ patches / (len(z) * places)).double()
         cross = cross + (patches.T @ targets / (len(z) * places)).double()
     convolution = nn.Conv2d(z.shape[1], low.shape[1], size, padding=size // 2).to(z.device)
-    identity = torch.eye(inputs, dtype=moments.dtype, device=z.device)
+    held = [each.split(at_once) for each in held_out]
 
     @torch.no_grad()
-    def error(ridge: float) -> float:
-        """On the held-out pairs, of the map with this ridge, which is left in place."""
-        weight = torch.linalg.solve(moments + ridge * identity, cross).float().T
+    def error(weight: Tensor) -> float:
+        """On the held-out pairs, of the convolution with this weight, which is left in place."""
         convolution.weight.copy_(weight[:, :-1].view_as(convolution.weight))
         convolution.bias.copy_(weight[:, -1])  # type: ignore[union-attr]
         wrong = [mse_loss(convolution(z), low) for z, low in zip(*held, strict=True)]
         return float(torch.stack(wrong).mean())
 
-    held = [each.split(at_once) for each in held_out]
-    error(min(RIDGES, key=error))
+    weights = []
+    for ridge in RIDGES:
+        ridged = moments.clone()
+        ridged.diagonal().add_(ridge)
+        weights.append(torch.linalg.solve(ridged, cross).float().T)
+    error(min(weights, key=error))
     return convolution

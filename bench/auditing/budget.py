@@ -94,8 +94,6 @@ class Fit(NamedTuple):
 
 LEAST_STEPS = 80
 """Of a decoder that is worth the name: cycles of 10, for both of its networks, 20 and 40."""
-HIDDEN = 256
-"""Units of the fully connected path that a decoder tries."""
 ENOUGH_STEPS, MOST_STEPS = 400, 20_000
 """Steps from which on larger batches are worth more, and the most of any decoder."""
 BATCHES = (64, 32, 16, 8)
@@ -143,8 +141,7 @@ def pace_of(z: Tensor, x: Tensor, width: int) -> Pace:
         pairs = z[:size], x[:size]
         net = Network(pairs, pairs, width, 3, 0.0)
         prepared.append(time.perf_counter() - started)
-    net = (net.with_path(HIDDEN, z.shape[1:]) or net).to(x.device)
-    net = net.to(memory_format=torch.channels_last)
+    net = net.to(x.device).to(memory_format=torch.channels_last)
     prepare = max(0.0, prepared[1] - prepared[0]) / (len(z) - len(z) // 4)
     batch, times = min(16, len(z)), []
     for _ in range(3):
