@@ -12,6 +12,7 @@ RC: dict[str, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.titley": 1.0,  # else it is searched for, in a fifth of the time that drawing takes
     "axes.grid": True,
     "grid.color": GRID,
     "grid.linewidth": 0.6,
