@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from annotated_types import Ge, Gt
@@ -11,8 +11,8 @@ from torch import Tensor
 from smashbench.attacks.base import Knowledge, WhiteBox, releases
 from smashbench.attacks.decoder import Decoder
 
-ANCHORS, TV = (0.03, 0.3), (0.0, 0.1, 0.3)
-"""Candidates for the weights of the prior's two terms."""
+ANCHORS = (0.03, 0.3)
+"""Candidates for the weight of the distance from the start."""
 
 
 class Map(Decoder):
@@ -36,6 +36,8 @@ class Map(Decoder):
     """
 
     needs = frozenset({"pairs", "client"})
+    weights: ClassVar[tuple[float, ...]] = (0.0, 0.1, 0.3)
+    """Candidates for the weight of the prior."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class Map(Decoder):
         client = knowledge.client
         fit, val = knowledge.parts(self.val_share)
         self.fit_parts(knowledge, fit, val)
+        self.fit_prior(knowledge.images[fit])
         z, x = releases(knowledge, val[: self.tuning], 1)
         self.expected_ = _expected(client, self.draws)
         start = super().reconstruct(z)
@@ -61,7 +64,7 @@ class Map(Decoder):
         self.rho_ = max(float((x - start).square().mean().sqrt()), 1e-4)
         self.weights_: tuple[float, float] | None = None
         best = float((start - x).square().mean())
-        for weights in product(ANCHORS, TV):
+        for weights in product(ANCHORS, self.weights):
             error = float((self._optimise(z, start, *weights) - x).square().mean())
             if error < best:
                 best, self.weights_ = error, weights
@@ -71,16 +74,26 @@ class Map(Decoder):
         start = super().reconstruct(z)
         return start if self.weights_ is None else self._optimise(z, start, *self.weights_)
 
-    def _optimise(self, z: Tensor, start: Tensor, anchor: float, tv: float) -> Tensor:
+    def fit_prior(self, images: Tensor) -> None:
+        """Learns what images look like, from the attacker's (N, C, H, W)."""
+
+    def away(self, x: Tensor) -> Tensor:
+        """The gradient of the prior at images x (B, C, H, W)."""
+        with torch.enable_grad():
+            x = x.requires_grad_()
+            (gradient,) = torch.autograd.grad(_total_variation(x) / self.rho_, x)
+        return gradient
+
+    def _optimise(self, z: Tensor, start: Tensor, anchor: float, weight: float) -> Tensor:
         x = start.clone().requires_grad_()
         optimiser = torch.optim.Adam([x], self.rate * self.rho_, betas=(0.9, 0.99))
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, self.steps)
         for _ in range(self.steps):
             energy = (z - self.expected_(x)).square().sum() / self.v_
             energy = energy + anchor * (x - start).square().sum() / self.rho_**2
-            if tv:
-                energy = energy + tv * _total_variation(x) / self.rho_
             (x.grad,) = torch.autograd.grad(energy, x)
+            if weight:
+                x.grad += weight * self.away(x.detach())
             optimiser.step()
             schedule.step()
             with torch.no_grad():

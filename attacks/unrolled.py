@@ -1,20 +1,20 @@
 """Unrolled optimisation: a few steps through the encoder, whose rule is learned."""
 
-from itertools import pairwise
 from typing import Annotated, Any, Self
 
 import torch
 from annotated_types import Ge
-from torch import Tensor, nn
-from torch.nn.functional import mse_loss, pad, pixel_shuffle, pixel_unshuffle, silu
+from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from smashbench.attacks.base import Knowledge, WhiteBox, finite, releases
+from smashbench.attacks.convolutions import Convolutions, shifted
 from smashbench.attacks.decoder import WARMUP
 from smashbench.attacks.muon import Muon, groups_of, triangle
 from smashbench.attacks.query_decoder import QueryDecoder
 
-SHIFT, CHUNK = 4, 100
-"""Most pixels by which the images that teach the rule are shifted; images refined at once."""
+CHUNK = 100
+"""Images refined at once."""
 
 
 class Unrolled(QueryDecoder):
@@ -63,21 +63,21 @@ class Unrolled(QueryDecoder):
         self.rho_ = max(plain**0.5, 1e-4)
         towards = _towards(client, start, z)
         self.unit_ = 1 / float(towards.square().mean().sqrt().clamp_min(1e-12))
-        rule = _Rule(x.shape[1:], self.rule_width).to(x.device)
+        rule = Convolutions(3 * x.shape[1], x.shape[1], x.shape[2:], self.rule_width).to(x.device)
         self._teach(rule, knowledge, fit)
-        self.rule_: _Rule | None = rule
+        self.rule_: Convolutions | None = rule
         learned = float(mse_loss(self.reconstruct(z), x))
         if not learned < plain:
             self.rule_ = None
         self.history_.append(min(learned, plain))
         return self
 
-    def _teach(self, rule: "_Rule", knowledge: Knowledge, fit: Tensor) -> None:
+    def _teach(self, rule: Convolutions, knowledge: Knowledge, fit: Tensor) -> None:
         optimiser = Muon(groups_of([rule], lr=self.lr, adam_lr=self.adam_lr))
         rates = triangle(self.rule_steps, WARMUP)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rates)
         for index, _ in zip(self._batches(fit), range(self.rule_steps), strict=False):
-            x = _unseen(knowledge.images[index])
+            x = shifted(knowledge.images[index])
             z = finite(knowledge.query(x))
             guess = self._refined(rule, z, super().reconstruct(z))
             loss = mse_loss(guess, x)
@@ -95,34 +95,12 @@ class Unrolled(QueryDecoder):
             refined = [self._refined(self.rule_, *part) for part in parts]
         return torch.cat(refined).clamp(0, 1)
 
-    def _refined(self, rule: "_Rule", z: Tensor, start: Tensor) -> Tensor:
+    def _refined(self, rule: Convolutions, z: Tensor, start: Tensor) -> Tensor:
         moved = torch.zeros_like(start)
         for _ in range(self.iterations):
             towards = _towards(self.client_, start + self.rho_ * moved, z)
             moved = moved + rule(torch.cat([moved, self.unit_ * towards, start], 1))
         return start + self.rho_ * moved
-
-
-class _Rule(nn.Module):
-    """g: maps of 3C channels at the resolution of the image to C; four convolutions."""
-
-    def __init__(self, shape: torch.Size, width: int) -> None:
-        super().__init__()
-        self.factor = 1 if shape[1] % 2 or shape[2] % 2 else 2
-        channels = shape[0] * self.factor**2
-        sizes = (3 * channels, width, width, width)
-        self.layers = nn.ModuleList(
-            nn.Conv2d(inputs, outputs, 3, padding=1) for inputs, outputs in pairwise(sizes)
-        )
-        self.out = nn.Conv2d(width, channels, 3, padding=1)
-        for parameter in self.out.parameters():
-            nn.init.zeros_(parameter)
-
-    def forward(self, seen: Tensor) -> Tensor:
-        low = pixel_unshuffle(seen, self.factor)
-        for layer in self.layers:
-            low = silu(layer(low))
-        return pixel_shuffle(self.out(low), self.factor)
 
 
 def _towards(client: WhiteBox, x: Tensor, z: Tensor) -> Tensor:
@@ -134,11 +112,3 @@ def _towards(client: WhiteBox, x: Tensor, z: Tensor) -> Tensor:
             return torch.zeros_like(x)
         (down,) = torch.autograd.grad(miss, x)
     return -down
-
-
-def _unseen(x: Tensor) -> Tensor:
-    """Images x (B, C, H, W) shifted by up to ``SHIFT`` pixels, and mirrored or not, all alike."""
-    down, right = torch.randint(2 * SHIFT + 1, (2,)).tolist()
-    mirrored = bool(torch.rand(()) < 0.5)
-    wide = pad(x.flip(3) if mirrored else x, (SHIFT,) * 4, mode="reflect")
-    return wide[:, :, down : down + x.shape[2], right : right + x.shape[3]]

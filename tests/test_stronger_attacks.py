@@ -6,9 +6,11 @@ from torch.nn.functional import avg_pool2d, interpolate
 
 from smashbench.attacks import ATTACKS, Knowledge
 from smashbench.attacks.base import AttackError, WhiteBox
+from smashbench.attacks.convolutions import shifted
 from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.plug_and_play import PlugAndPlay
 from smashbench.attacks.stolen_query_decoder import StolenQueryDecoder
-from smashbench.attacks.unrolled import Unrolled, _towards, _unseen
+from smashbench.attacks.unrolled import Unrolled, _towards
 
 NOISE = 0.05
 BRIEF = {"width": 16, "blocks": 1, "cycle": 40, "max_steps": 40}
@@ -93,7 +95,7 @@ def test_the_rule_learns_from_shifted_images_half_of_them_mirrored():
     x = torch.rand(4, 3, 16, 16)
     found = []
     for _ in range(12):
-        seen = _unseen(x)
+        seen = shifted(x)
         found += [
             (mirrored, down, right)
             for mirrored in (False, True)
@@ -127,3 +129,29 @@ def test_a_rule_that_does_not_help_is_left_out():
     assert attack.rule_ is None
     z = release(encode(smooth(5, 2)))
     assert torch.equal(attack.reconstruct(z), Decoder.reconstruct(attack, z))
+
+
+@pytest.fixture(scope="module")
+def plugged():
+    torch.manual_seed(0)
+    attack = PlugAndPlay(denoiser_steps=300, steps=10, **BRIEF)
+    return attack.fit(knowing(smooth(600, 1), white_box=CLIENT))
+
+
+def test_the_prior_pulls_towards_what_the_denoiser_makes(plugged):
+    clean = smooth(100, 4)
+    for noise in (0.05, 0.2):
+        noisy = clean + noise * torch.randn_like(clean)
+        denoised = noisy - plugged.rho_**2 * plugged.away(noisy)
+        assert (denoised - clean).square().mean() < 0.7 * noise**2
+
+
+def test_plug_and_play_is_no_worse_than_its_start_and_moves_only_where_that_helps(plugged):
+    x = smooth(200, 5)
+    torch.manual_seed(3)
+    z = release(encode(x))
+    start = Decoder.reconstruct(plugged, z)
+    assert (plugged.reconstruct(z) - x).square().mean() < 1.02 * (start - x).square().mean()
+    weights, plugged.weights_ = plugged.weights_, None
+    assert torch.equal(plugged.reconstruct(z), start)
+    plugged.weights_ = weights

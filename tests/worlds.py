@@ -11,6 +11,8 @@ from smashbench.attacks.base import WhiteBox
 
 
 def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:
+    with torch.random.fork_rng():
+        untrained = torch.nn.Conv2d(3, 3, 2, stride=2)
     return Knowledge(
         images=x,
         classes=classes,
@@ -18,8 +20,11 @@ def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> K
             "draw": lambda index: release(x[index]),
             "predict": lambda z: (z.flatten(1).mean(1) > 0.5).long(),
             "query": release,
+            "others": lambda index: release(x[index].flip(2)),
         },
+        others_count=len(x),
         white_box=WhiteBox(release, lambda z: z, lambda z: z, random=False),
+        untrained=untrained,
     )
 
 
@@ -55,8 +60,14 @@ SMALL = {
     "averaging": QUICK | {"releases": 1},
     "set_decoder": QUICK | {"releases": 1},
     "map": QUICK | {"steps": 5},
+    "plug_and_play": QUICK | {"steps": 5, "denoiser_steps": 10, "denoiser_width": 8},
+    "flow": {"width": 16, "blocks": 1, "cycle": 100, "max_steps": 300, "samples": 64, "euler": 6},
+    "shadow": QUICK | {"shadow_steps": 20, "shadow_batch": 32},
+    "unsplit": {"rounds": 2, "steps": 50, "rate": 0.01},
     "unrolled": QUICK | {"rule_steps": 5, "rule_width": 8},
     "reference_decoder": {"width": 8, "blocks": 1, "epochs": 5},
 }
 """Options that make the trained attacks quick."""
 LEARNING = [name for name, attack in ATTACKS.items() if attack.kind != "floor"]
+PAIRED = [name for name in ATTACKS if "pairs" in ATTACKS[name].needs or name == "class_mean"]
+"""Attacks that know what their own images are released as."""

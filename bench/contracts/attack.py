@@ -13,7 +13,10 @@ from smashbench.bench.experiment.wall import behind_wall, grant
 from smashbench.bench.suite.options import options_of
 
 IMAGES, ATTACKED, NOISE = 80, 7, 0.01
-BRIEF = {"max_steps": 4, "epochs": 4, "steps": 4, "copy_steps": 4, "rule_steps": 4}
+BRIEF = {
+    **dict.fromkeys(("max_steps", "epochs", "steps", "copy_steps", "rule_steps"), 4),
+    **dict.fromkeys(("denoiser_steps", "shadow_steps", "rounds", "euler"), 4),
+}
 """Options that make an attack brief, where it has them."""
 
 

@@ -1,0 +1,169 @@
+"""Conditional flow matching: samples of the images that a release may stem from."""
+
+from copy import deepcopy
+from math import inf, isfinite
+from typing import Annotated, ClassVar, Self
+
+import torch
+from annotated_types import Ge, Gt, Lt
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, mse_loss, pixel_shuffle, pixel_unshuffle, silu
+
+from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.decoder import WARMUP
+from smashbench.attacks.muon import Muon, groups_of, triangle
+from smashbench.attacks.network import Network, Pairs, as_map
+
+FREQUENCIES = 8
+"""Sines and as many cosines that tell the network the time."""
+
+
+class Flow(Attack):
+    """Conditional flow matching (Lipman et al., ICLR 2023; with straight paths, Liu et al., ICLR
+    2023): draws images from the posterior that it has learned, where a decoder gives its mean.
+
+    With x_0 the best linear reconstruction in closed form, rho its error and r = (x - x_0) / rho, a
+    network v learns
+
+        E |v((1 - t) e + t r, t, x_0, z~) - (r - e)|^2,   e ~ N(0, 1),  t ~ U(0, 1),
+
+    and a sample is x_0 + rho r(1), where r follows dr/dt = v from noise r(0) in steps of Euler.
+    The start is linear, because a decoder errs too little on the images that it was fitted to. A
+    single sample shows what the attacker could take for the truth, and errs about twice as much as
+    the mean of many, which is comparable with a ``Decoder``. Training goes in cycles that double,
+    as that of ``Decoder``, and is judged by the loss above on the attacker's validation images.
+
+    Args:
+        samples: drawn for every release and averaged; 1 shows a sample.
+        euler: steps from noise to image.
+        width, blocks: size of the network.
+        batch_size: images of a step.
+        lr, adam_lr: highest learning rates of Muon and of Adam.
+        cycle: steps of the first cycle.
+        max_steps: budget over all cycles.
+        min_gain: relative gain of doubling the training below which a fit has converged.
+        val_share: share of the attacker's images that watch the fit.
+    """
+
+    kind: ClassVar = "trained"
+
+    def __init__(
+        self,
+        *,
+        samples: Annotated[int, Ge(1)] = 16,
+        euler: Annotated[int, Ge(1)] = 12,
+        width: Annotated[int, Ge(8)] = 64,
+        blocks: Annotated[int, Ge(1)] = 3,
+        batch_size: Annotated[int, Ge(1)] = 64,
+        lr: Annotated[float, Gt(0)] = 0.02,
+        adam_lr: Annotated[float, Gt(0)] = 0.004,
+        cycle: Annotated[int, Ge(1)] = 200,
+        max_steps: Annotated[int, Ge(1)] = 6_200,
+        min_gain: Annotated[float, Ge(0), Lt(1)] = 0.02,
+        val_share: Annotated[float, Gt(0), Lt(1)] = 0.15,
+    ) -> None:
+        self.samples, self.euler, self.width, self.blocks = samples, euler, width, blocks
+        self.batch_size, self.lr, self.adam_lr = batch_size, lr, adam_lr
+        self.cycle, self.max_steps, self.min_gain = cycle, max_steps, min_gain
+        self.val_share = val_share
+
+    def fit(self, knowledge: Knowledge) -> Self:
+        fit, val = knowledge.parts(self.val_share)
+        pairs, held_out = releases(knowledge, fit, 2), releases(knowledge, val, 2)
+        start = Network(pairs, held_out, 8, 1, 0.0).to(pairs[1].device)
+        self.start_ = start.requires_grad_(False).eval()
+        rho = float(mse_loss(self.start_(held_out[0]), held_out[1])) ** 0.5
+        self.rho_ = max(rho, 1e-4)
+        velocity = _Velocity(pairs, self.width, self.blocks).to(pairs[1].device)
+        e, t = torch.randn_like(held_out[1]), torch.rand_like(held_out[1][:, :1, :1, :1])
+        steps, spent, gain = self.cycle, 0, 1.0
+        self.history_: list[float] = []
+        self.velocity_ = velocity
+        while spent + steps <= self.max_steps or not spent:
+            self._train(velocity, knowledge, fit, min(steps, self.max_steps))
+            spent, steps = spent + steps, 2 * steps
+            with torch.no_grad():
+                error = float(self._loss(velocity, held_out, e, t))
+            error = error if isfinite(error) else inf
+            if self.history_:
+                gain = 1 - error / max(min(self.history_), 1e-12)
+            if error < min(self.history_, default=inf):
+                self.velocity_ = deepcopy(velocity)
+            self.history_.append(error)
+            if gain < self.min_gain or error == inf:
+                break
+        self.velocity_.requires_grad_(False).eval()
+        self.converged_ = gain < self.min_gain
+        return self
+
+    def _train(self, velocity: "_Velocity", known: Knowledge, fit: Tensor, steps: int) -> None:
+        optimiser = Muon(groups_of([velocity], lr=self.lr, adam_lr=self.adam_lr))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle(steps, WARMUP))
+        for _ in range(steps):
+            index = fit[torch.randint(len(fit), (self.batch_size,)).to(fit.device)]
+            x = known.images[index]
+            e, t = torch.randn_like(x), torch.rand_like(x[:, :1, :1, :1])
+            loss = self._loss(velocity, (known.draw(index), x), e, t)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+
+    def _loss(self, velocity: "_Velocity", pairs: Pairs, e: Tensor, t: Tensor) -> Tensor:
+        z, x = pairs
+        start = self.start_(z)
+        r = (x - start) / self.rho_
+        return mse_loss(velocity((1 - t) * e + t * r, t, start, z), r - e)
+
+    @torch.no_grad()
+    def reconstruct(self, z: Tensor) -> Tensor:
+        return torch.cat([self._mean(part) for part in z.split(500)]).clamp(0, 1)
+
+    def _mean(self, z: Tensor) -> Tensor:
+        start = self.start_(z)
+        return torch.stack([self._sample(start, z) for _ in range(self.samples)]).mean(0)
+
+    def _sample(self, start: Tensor, z: Tensor) -> Tensor:
+        r = torch.randn_like(start)
+        for step in range(self.euler):
+            t = torch.full_like(r[:, :1, :1, :1], step / self.euler)
+            r = r + self.velocity_(r, t, start, z) / self.euler
+        return (start + self.rho_ * r).clamp(0, 1)
+
+
+class _Velocity(nn.Module):
+    """v: images r and x_0 (B, C, H, W), times t (B, 1, 1, 1) and releases z to a velocity of the
+    shape of r. It works at a quarter of the resolution, or at half or all of it where that is no
+    whole number, and starts at zero."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, pairs: Pairs, width: int, blocks: int) -> None:
+        super().__init__()
+        z, x = as_map(pairs[0]), pairs[1]
+        channels, *size = x.shape[1:]
+        self.factor = next(f for f in (4, 2, 1) if all(pixels % f == 0 for pixels in size))
+        self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
+        self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
+        pixels = channels * self.factor**2
+        self.stem = nn.Conv2d(2 * pixels + z.shape[1], width, 3, padding=1)
+        self.first = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(blocks))
+        self.time = nn.ModuleList(nn.Linear(2 * FREQUENCIES, width) for _ in range(blocks))
+        self.second = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(blocks))
+        self.out = nn.Conv2d(width, pixels, 3, padding=1)
+        for parameter in self.out.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, r: Tensor, t: Tensor, start: Tensor, z: Tensor) -> Tensor:
+        seen = pixel_unshuffle(torch.cat([r, start - 0.5], 1), self.factor)
+        sent = (as_map(z) - self.mean) / self.std
+        if sent.shape[2:] != seen.shape[2:]:
+            sent = interpolate(sent, seen.shape[2:])
+        angles = torch.pi * t.flatten(1) * torch.arange(1, FREQUENCIES + 1, device=t.device)
+        when = torch.cat([angles.sin(), angles.cos()], 1)
+        low = self.stem(torch.cat([seen, sent], 1))
+        for first, time, second in zip(self.first, self.time, self.second, strict=True):
+            inner = first(silu(low)) + time(when)[:, :, None, None]
+            low = low + second(silu(inner))
+        return pixel_shuffle(self.out(silu(low)), self.factor)

@@ -1,0 +1,62 @@
+"""Samples of a flow against a posterior that is known."""
+
+import pytest
+import torch
+
+from smashbench.attacks import Knowledge
+from smashbench.attacks.flow import Flow
+
+SPREAD, NOISE = 0.1, 0.1
+OPTIONS = {"width": 32, "blocks": 1, "cycle": 200, "max_steps": 200, "samples": 1, "euler": 20}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Images of independent Gaussian pixels, released with noise of the same variance: the
+    posterior of a pixel has the mean (0.5 + z) / 2 and half of the variance."""
+    torch.manual_seed(0)
+    x = (0.5 + SPREAD * torch.randn(2000, 1, 8, 8)).clamp(0, 1)
+    known = Knowledge(x, 2, {"draw": lambda index: x[index] + NOISE * torch.randn_like(x[index])})
+    return Flow(**OPTIONS).fit(known)
+
+
+def test_samples_have_the_mean_and_the_spread_of_the_posterior(fitted):
+    torch.manual_seed(1)
+    truth = 0.5 + SPREAD * torch.randn(8, 1, 8, 8)
+    z = truth + NOISE * torch.randn_like(truth)
+    drawn = torch.stack([fitted.reconstruct(z) for _ in range(200)])
+    error = (drawn.mean(0) - (0.5 + z) / 2).square().mean().sqrt()
+    assert error < 0.3 * SPREAD / 2**0.5
+    assert drawn.std(0).mean() == pytest.approx(SPREAD / 2**0.5, rel=0.15)
+
+
+def test_a_sample_errs_twice_as_much_as_the_mean_of_many(fitted):
+    torch.manual_seed(2)
+    truth = 0.5 + SPREAD * torch.randn(100, 1, 8, 8)
+    z = truth + NOISE * torch.randn_like(truth)
+    single = (fitted.reconstruct(z) - truth).square().mean()
+    fitted.samples = 32
+    many = (fitted.reconstruct(z) - truth).square().mean()
+    fitted.samples = 1
+    assert single / many == pytest.approx(2, rel=0.2)
+
+
+def test_cycles_double_until_the_loss_gains_little_or_the_budget_is_spent(fitted):
+    assert len(fitted.history_) == 1
+    assert not fitted.converged_  # one cycle says nothing
+    x = torch.rand(60, 1, 8, 8)
+    known = Knowledge(x, 2, {"draw": lambda index: x[index]})
+    small = {"width": 8, "blocks": 1, "cycle": 3, "samples": 1, "euler": 2}
+    assert len(Flow(**small, max_steps=21, min_gain=0.0).fit(known).history_) <= 3
+    enough = Flow(**small, max_steps=1000, min_gain=0.9).fit(known)
+    assert len(enough.history_) == 2
+    assert enough.converged_
+
+
+def test_images_of_odd_sizes_and_features_of_another_grid_are_no_special_case():
+    x = torch.rand(60, 3, 9, 9)
+    known = Knowledge(x, 2, {"draw": lambda index: x[index].flatten(1)[:, :20]})
+    flow = Flow(width=8, blocks=1, cycle=2, max_steps=2, samples=2, euler=2).fit(known)
+    guess = flow.reconstruct(x[:5].flatten(1)[:, :20])
+    assert guess.shape == (5, 3, 9, 9)
+    assert 0 <= guess.min() <= guess.max() <= 1
