@@ -14,6 +14,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
+from smashbench.bench.report.levels import LEVELS, by_level, told
 from smashbench.bench.report.losses import DROPS
 from smashbench.bench.report.style import INKS
 from smashbench.bench.report.svg import curves, symbols
@@ -59,6 +60,7 @@ def _parts(
     drawn = [figure.name for figure, _ in pictures]
     others = [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED]
     originals, rebuilt = tiles(board)
+    levels = told(board)
     parts: dict[str, Any] = {
         "suite": board.suite,
         "rows": [(r, line, _command(board, r)) for r, line in zip(board.rows, lines, strict=True)],
@@ -85,6 +87,9 @@ def _parts(
         "doubts": [flag.name for flag in FLAGS if flag.doubt],
         "raised": [f.name for f in FLAGS if any(f.name in row.flags for row in board.rows)],
         "threats": _threats(board),
+        "levels": levels if len(levels) > 1 else [],
+        "granted": {name: sorted(LEVELS[name]) for name in levels},
+        "leveled": [(r, {each.name: each for each in by_level(r, levels)}) for r in board.complete],
         "pictures": [(figure.name, figure.caption, data) for figure, data in pictures],
         "drawn": drawn,
         "others": others,

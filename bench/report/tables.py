@@ -10,6 +10,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
 from smashbench.bench.report.knowledge import knowledge
+from smashbench.bench.report.levels import levels
 from smashbench.bench.report.printed import leaderboard_cells
 from smashbench.bench.report.statistics import Estimate, columns, ends
 from smashbench.bench.report.verdict import summary
@@ -98,6 +99,7 @@ TABLES: dict[str, Callable[[Board], pd.DataFrame]] = {
     "costs": costs,
     "matched": matched,
     "knowledge": knowledge,
+    "levels": levels,
 }
 """What is written as ``NAME.csv``, unless it is empty."""
 

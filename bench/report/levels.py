@@ -1,0 +1,82 @@
+"""The worst case by what the attacker may know."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from smashbench.bench.report.board import AttackSummary, Board, Row
+from smashbench.bench.report.statistics import Estimate, columns
+
+RELEASES = {"unpaired", "architecture", "logits"}
+PAIRS = RELEASES | {"pairs"}
+LEVELS: dict[str, set[str]] = {
+    "releases": RELEASES,
+    "pairs": PAIRS,
+    "queries": PAIRS | {"query"},
+    "white box": PAIRS | {"query", "client"},
+    "repeats": PAIRS | {"repeats"},
+}
+"""Level to the grants that it has. Each but the last has those of the level before."""
+
+
+class Level(NamedTuple):
+    """The strongest attack of those who know so much.
+
+    Args:
+        name: one of ``LEVELS``.
+        attack: its label.
+        fvu, mse: what it leaves.
+    """
+
+    name: str
+    attack: str
+    fvu: Estimate
+    mse: Estimate
+
+
+def told(board: Board) -> list[str]:
+    """The levels at which some attack is possible that was not at a level with fewer grants."""
+    found: list[str] = []
+    attacks = [attack for row in board.complete for attack in row.attacks.values()]
+    for name, grants in LEVELS.items():
+        weaker = [LEVELS[other] for other in found if LEVELS[other] < grants]
+        if any(_can(a, grants) and not any(_can(a, less) for less in weaker) for a in attacks):
+            found.append(name)
+    return found
+
+
+def by_level(row: Row, names: list[str]) -> list[Level]:
+    """The worst case of a row at these levels; none at a level without an attack."""
+    found = []
+    for name in names:
+        able = {
+            label: attack.estimates
+            for label, attack in row.attacks.items()
+            if _can(attack, LEVELS[name]) and {"mse", "fvu"} <= attack.estimates.keys()
+        }
+        if able:
+            best = min(able, key=lambda label: able[label]["mse"].mean)
+            found.append(Level(name, best, able[best]["fvu"], able[best]["mse"]))
+    return found
+
+
+def levels(board: Board) -> pd.DataFrame:
+    """A line for each row and level; none where all attacks know alike."""
+    names = told(board)
+    lines = [
+        {
+            "defense": row.defense,
+            "strength": row.strength,
+            "level": each.name,
+            "attack": each.attack,
+            **columns("mse", each.mse),
+            **columns("fvu", each.fvu),
+        }
+        for row in (board.complete if len(names) > 1 else ())
+        for each in by_level(row, names)
+    ]
+    return pd.DataFrame(lines)
+
+
+def _can(attack: AttackSummary, grants: set[str]) -> bool:
+    return set(attack.threat.grants) <= grants
