@@ -129,17 +129,18 @@ class _Statistics(NamedTuple):
 
     mixture: _Mixture  # root_zz and cross are still empty
     weight: Tensor  # (K,)
-    s_zz: Tensor  # (K, D, D)
+    s_zz: Tensor  # (K, D, D) in float64
     s_zx: Tensor  # (K, D, P)
 
     def shrunk(self, shrinkage: float, penalty: float) -> _Mixture:
         """Moves each component's covariances by ``shrinkage`` towards the pooled ones."""
 
         def towards_pooled(s: Tensor) -> Tensor:
-            return torch.lerp(s, torch.einsum("k,kij->ij", self.weight, s).expand_as(s), shrinkage)
+            pooled = torch.einsum("k,kij->ij", self.weight.to(s), s)
+            return torch.lerp(s, pooled.expand_as(s), shrinkage)
 
-        ridge = penalty * torch.eye(self.s_zz.shape[1], device=self.s_zz.device)
-        root = torch.linalg.cholesky((towards_pooled(self.s_zz) + ridge).double())
+        ridge = penalty * torch.eye(self.s_zz.shape[1]).to(self.s_zz)
+        root = torch.linalg.cholesky(towards_pooled(self.s_zz) + ridge)
         return self.mixture._replace(root_zz=root.float(), cross=towards_pooled(self.s_zx))
 
 
@@ -242,9 +243,11 @@ def _expectation_maximisation(
 
 def _moments(z: Tensor, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Weighted means (D,), (P,) and covariances (D, D), (D, P) under responsibilities r (N,);
-    samples of negligible weight are left out."""
+    samples of negligible weight are left out. The first covariance is in float64: that of features
+    in a subspace has eigenvalues of 0, which rounding makes negative."""
     rows = r > 1e-4
     z, x, r = z[rows], x[rows], r[rows, None] / r[rows].sum()
     mean_z, mean_x = (r * z).sum(0), (r * x).sum(0)
-    weighted = (r * (z - mean_z)).T
-    return mean_z, mean_x, weighted @ (z - mean_z), weighted @ (x - mean_x)
+    centred = z - mean_z
+    scaled = r.double().sqrt() * centred
+    return mean_z, mean_x, scaled.T @ scaled, (r * centred).T @ (x - mean_x)

@@ -6,6 +6,7 @@ import torch
 from sklearn import linear_model
 from torch import Tensor
 
+from smashbench.attacks import Knowledge
 from smashbench.attacks.class_mean import ClassMean
 from smashbench.attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
 from smashbench.attacks.knn import Knn
@@ -188,3 +189,16 @@ def test_neighbours_do_not_depend_on_the_scale_and_place_of_features(scale):
         attack = Knn().fit(world(x[:150], release))
         errors.append(error(attack, x[150:], release))
     assert errors[1] == pytest.approx(errors[0], rel=0.02)
+
+
+def test_gmm_of_features_in_a_subspace():
+    """Their covariances have eigenvalues of 0 that rounding made negative: the Cholesky
+    factorisation failed on one projection in six."""
+    torch.manual_seed(0)
+    hidden = torch.randn(600, 4) + torch.arange(600)[:, None] % 2 * 4
+    x = 0.5 + 0.03 * (hidden @ torch.randn(4, 192) / 2)
+    x = x.clamp(0, 1).view(-1, 3, 8, 8)
+    z = (hidden @ torch.randn(4, 512) / 20).view(-1, 8, 8, 8)
+    known = Knowledge(x, 2, {"draw": lambda index: z[index]})
+    attack = Gmm(components=(2,), draws=1).fit(known)
+    assert float((attack.reconstruct(z) - x).square().mean()) < 1e-6
