@@ -7,8 +7,11 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
 from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.figures.texts import Text, write
-from smashbench.bench.report.style import marks
+from smashbench.bench.report.style import SOFT, marks
 from smashbench.bench.report.verdict import listed
+
+MANY = 12
+"""Most defenses that are all named; of more, those without a surrogate are grey."""
 
 
 def _surrogate(row: Row) -> str:
@@ -40,6 +43,9 @@ def _draw(board: Board) -> Canvas:
             left.plot(said, variance, **styles[name].line)
             if np.isfinite([said[-1], variance[-1]]).all():
                 said_texts.append(Text(said[-1], variance[-1], name, ink, first=True))
+        if not surrogate and group[0].role == "defense" and len(board.by_defense) > MANY:
+            right.plot(variance, worst, color=SOFT, marker="o", markersize=3, lw=0.6, alpha=0.5)
+            continue
         right.plot(variance, worst, **styles[name].line)
         if np.isfinite(variance[-1]):
             texts.append(Text(variance[-1], worst[-1], name, ink, first=True))
@@ -72,7 +78,7 @@ def _message(board: Board) -> str:
 SURROGATES = Figure(
     name="surrogates",
     caption="Do the surrogates tell the truth? What they say against the true variance within "
-    "classes, and that against the worst case.",
+    "classes, and that against the worst case. Grey, where many are shown: defenses without one.",
     applies=lambda board: any(map(_surrogate, board.complete)),
     draw=_draw,
 )
