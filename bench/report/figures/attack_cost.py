@@ -17,8 +17,8 @@ from smashbench.bench.report.text import number
 
 PANELS = 4
 """Rows that are drawn: the first undefended and noisy ones."""
-LEGEND = 1.6
-"""Inches of its width, on a screen."""
+LEGEND, MANY = 1.8, 14
+"""Inches of the legend's width, on a screen; entries from which on it is set in small type."""
 
 
 def _baselines(board: Board) -> list[Row]:
@@ -35,7 +35,7 @@ def _draw(board: Board) -> Canvas:
     rows = [row for row in rows if set(names) & set(row.attacks)][:PANELS]
     names.sort(key=lambda name: rows[0].attacks[name].seconds)
     number = {name: n for n, name in enumerate(names, start=1)}
-    width = 1.8 + (4.2 if len(rows) < 3 else 3.2) * len(rows)
+    width = LEGEND + (4.2 if len(rows) < 3 else 3.2) * len(rows)
     canvas, grid = small_multiples(len(rows), len(rows), (width / len(rows), 3.9), (6.5, 0), 1)
     edge = 1 - LEGEND / width
     canvas.subplots_adjust(right=edge)
@@ -47,9 +47,11 @@ def _draw(board: Board) -> Canvas:
         for name, n in number.items()
     ]
     corner = grid[0].get_position().y1
-    canvas.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(edge, corner), alignment="left"
+    small: Any = (
+        {"fontsize": "small", "labelspacing": 0.25, "markerscale": 0.6} if len(names) > MANY else {}
     )
+    place: Any = {"loc": "upper left", "bbox_to_anchor": (edge, corner), "alignment": "left"}
+    canvas.legend(handles=handles, **place, **small)
     return canvas
 
 
@@ -61,7 +63,8 @@ def _message(board: Board, row: Row) -> str:
         if known:
             name = min(known, key=lambda n: known[n].estimates["mse"].mean)
             error = number(known[name].estimates["mse"].mean, METRICS["mse"].digits)
-            told.append(f"{name} reaches {error} in {known[name].seconds:.2g} s")
+            seconds = number(known[name].seconds, 1 if known[name].seconds < 10 else 0)
+            told.append(f"{name} reaches {error} in {seconds} s")
     return f"{board.suite.name}, {row.label}: {', '.join(told)}"
 
 
