@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.network import as_map
@@ -12,7 +13,7 @@ from smashbench.datasets import DatasetError, Part, Split
 from smashbench.datasets.photos import Photos
 from smashbench.defenses import DEFENSES
 from tests.fitted import step_of
-from tests.worlds import SMALL, images, world
+from tests.worlds import PAIRED, SMALL, images, world
 
 SHAPES = {"vector": (24,), "tokens": (4, 6), "odd_tokens": (3, 8), "map": (6, 2, 2)}
 
@@ -47,13 +48,15 @@ def release(shape):
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name != "reference_decoder"])
 def test_every_attack_takes_features_of_any_shape(name, shape):
     """And learns something: features that say much leave less than the mean image."""
+    shaped = nn.Sequential(nn.Flatten(), nn.Linear(192, 24), nn.Unflatten(1, shape))
     torch.manual_seed(0)
     x = images(120, size=8)
-    attack = ATTACKS[name](**SMALL.get(name, {})).fit(world(x, release(shape)))
+    known = replace(world(x, release(shape)), untrained=shaped)
+    attack = ATTACKS[name](**SMALL.get(name, {})).fit(known)
     z = release(shape)(x[:7])
     guess = attack.reconstruct(z if attack.releases == 1 else z[:, None])
     assert guess.shape == (7, 3, 8, 8)
-    if attack.kind != "floor":
+    if attack.kind != "floor" and name in PAIRED:
         floor = (x.mean(0) - x[:7]).square().mean()
         assert (guess - x[:7]).square().mean() < 0.9 * floor
 
