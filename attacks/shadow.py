@@ -74,9 +74,9 @@ class Shadow(Decoder):
             raise AttackError(f"{len(x)} images and {others} releases of others' are too few")
 
         def drawn() -> Tensor:
-            return finite(knowledge.others(torch.randint(others, (self.shadow_batch,))))
+            return knowledge.others(torch.randint(others, (self.shadow_batch,)))
 
-        z = drawn()
+        z = finite(drawn())  # later ones would be seen in the decoder's: no check waits in a step
         stand_in = _StandIn(knowledge.architecture, x[:2], z)
         judge = _Judge(z)
         ours = torch.optim.Adam(stand_in.parameters(), self.shadow_lr, betas=(0.5, 0.99))

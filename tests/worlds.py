@@ -12,7 +12,7 @@ from smashbench.attacks.base import WhiteBox
 
 def world(x: Tensor, release: Callable[[Tensor], Tensor], classes: int = 2) -> Knowledge:
     with torch.random.fork_rng(devices=()):
-        untrained = torch.nn.Conv2d(3, 3, 2, stride=2)
+        untrained = torch.nn.Conv2d(3, 3, 2, stride=2).to(x.device)
     return Knowledge(
         images=x,
         classes=classes,
