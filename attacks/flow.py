@@ -78,19 +78,20 @@ class Flow(Attack):
         e, t = torch.randn_like(held_out[1]), torch.rand_like(held_out[1][:, :1, :1, :1])
         steps, spent, gain = self.cycle, 0, 1.0
         self.history_: list[float] = []
-        self.velocity_ = velocity
+        self.velocity_ = deepcopy(velocity)
         while spent + steps <= self.max_steps or not spent:
             self._train(velocity, knowledge, fit, min(steps, self.max_steps))
             spent, steps = spent + steps, 2 * steps
             with torch.no_grad():
                 error = float(self._loss(velocity, held_out, e, t))
-            error = error if isfinite(error) else inf
+            if not isfinite(error):  # it has diverged: the cycle before counts
+                break
             if self.history_:
                 gain = 1 - error / max(min(self.history_), 1e-12)
             if error < min(self.history_, default=inf):
                 self.velocity_ = deepcopy(velocity)
             self.history_.append(error)
-            if gain < self.min_gain or error == inf:
+            if gain < self.min_gain:
                 break
         self.velocity_.requires_grad_(False).eval()
         self.converged_ = gain < self.min_gain

@@ -76,7 +76,7 @@ class Shadow(Decoder):
         def drawn() -> Tensor:
             return knowledge.others(torch.randint(others, (self.shadow_batch,)))
 
-        z = finite(drawn())  # later ones would be seen in the decoder's: no check waits in a step
+        z = finite(drawn())  # once: a check in every step would wait for the device
         stand_in = _StandIn(knowledge.architecture, x[:2], z)
         judge = _Judge(z)
         ours = torch.optim.Adam(stand_in.parameters(), self.shadow_lr, betas=(0.5, 0.99))

@@ -18,7 +18,8 @@ class UnSplit(Attack):
     Images and a copy of the client with other weights are changed in turns, so that the copy makes
     the releases of the images: ``steps`` of Adam on the images, with total variation (anisotropic,
     squared, as published), then as many on the copy. Deviation: all releases are attacked at once
-    with one copy, where the original fits a copy for each.
+    with one copy, where the original fits a copy for each. Nothing says when it has converged,
+    so it never has.
 
     Args:
         rounds: turns of images and copy.
@@ -65,9 +66,9 @@ class UnSplit(Attack):
                 images.step()
                 with torch.no_grad():
                     x.clamp_(0, 1)
+            if copies is None:  # nothing to learn: the layers have no weights
+                continue
             for _ in range(self.steps):
-                if copies is None:
-                    break
                 missed = mse_loss(copy(x.detach()), z)
                 copies.zero_grad()
                 missed.backward()

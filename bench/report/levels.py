@@ -35,14 +35,15 @@ class Level(NamedTuple):
 
 
 def told(board: Board) -> list[str]:
-    """The levels at which some attack is possible that was not at a level with fewer grants."""
+    """The levels at which some attack is possible that was not at a level with fewer grants; none
+    where that is one level for all."""
     found: list[str] = []
     attacks = [attack for row in board.complete for attack in row.attacks.values()]
     for name, grants in LEVELS.items():
         weaker = [LEVELS[other] for other in found if LEVELS[other] < grants]
         if any(_can(a, grants) and not any(_can(a, less) for less in weaker) for a in attacks):
             found.append(name)
-    return found
+    return found if len(found) > 1 else []
 
 
 def by_level(row: Row, names: list[str]) -> list[Level]:
@@ -72,7 +73,7 @@ def levels(board: Board) -> pd.DataFrame:
             **columns("mse", each.mse),
             **columns("fvu", each.fvu),
         }
-        for row in (board.complete if len(names) > 1 else ())
+        for row in board.complete
         for each in by_level(row, names)
     ]
     return pd.DataFrame(lines)

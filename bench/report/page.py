@@ -87,7 +87,7 @@ def _parts(
         "doubts": [flag.name for flag in FLAGS if flag.doubt],
         "raised": [f.name for f in FLAGS if any(f.name in row.flags for row in board.rows)],
         "threats": _threats(board),
-        "levels": levels if len(levels) > 1 else [],
+        "levels": levels,
         "granted": {name: sorted(LEVELS[name]) for name in levels},
         "leveled": [(r, {each.name: each for each in by_level(r, levels)}) for r in board.complete],
         "pictures": [(figure.name, figure.caption, data) for figure, data in pictures],
