@@ -262,8 +262,7 @@ def _solved(angles: np.ndarray, freedom: Freedom, level: float) -> np.ndarray:
     low, high = np.zeros_like(cos), 2 * stdtrit([[min(freedom)]], level)
     for _ in range(40):
         middle = (low + high) / 2
-        inside = stdtr(seeds, (middle - other) / cos) - stdtr(seeds, (-middle - other) / cos)
-        enough = inside @ WEIGHTS[:, None] > 2 * level - 1
+        enough = stdtr(seeds, (middle - other) / cos) @ WEIGHTS[:, None] > level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     found: np.ndarray = high[:, 0]
     return found

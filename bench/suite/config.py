@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import Annotated, Any
 
 from annotated_types import Ge, Lt, MinLen
@@ -156,5 +157,9 @@ def canonical(config: Frozen) -> str:
     >>> canonical(Component(name="mean", options={"b": 1.0, "a": [2]}))
     '{"name":"mean","options":{"a":[2],"b":1.0}}'
     """
-    content = config.model_dump(mode="json")
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _sorted(config.model_dump_json())
+
+
+@lru_cache(maxsize=4096)  # a victim is in the configuration of each of its attacks
+def _sorted(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -67,7 +67,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
-    "reference": ({"use": "airbench"}, {"epochs": 14}),
+    "reference": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
 }
 
 
