@@ -3,8 +3,6 @@
 import numpy as np
 from safetensors.numpy import save
 
-from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.experiment.metrics.score import summary_of
 from smashbench.bench.experiment.results import (
     AttackSeconds,
     DefenseFacts,
@@ -13,6 +11,7 @@ from smashbench.bench.experiment.results import (
     VictimMetrics,
     VictimSeconds,
 )
+from smashbench.bench.experiment.scoring import summarise
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.report.board import AttackSummary
 from smashbench.bench.report.statistics import Estimate
@@ -97,11 +96,6 @@ def attack_record(trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes)
     assert trial.attack
     name = trial.attack.name
     values = {"mse": np.array([mse]), "ssim": np.array([ssim])}
-    metrics = {
-        metric.name: summary_of(metric.values(values, FLOORS["mean_image"]))
-        for metric in METRICS.values()
-        if not metric.linear and metric.judge in values
-    }
     failed = mse / FLOORS["mean_image"]["mse"] > 0.95
     fields = {
         "key": trial.key,
@@ -112,7 +106,7 @@ def attack_record(trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes)
         "scoring": scoring_of(trial),
         "machine": {"device": "cpu", "torch": "2"},
         "arrays": {},
-        "metrics": metrics,
+        **summarise(values, FLOORS["mean_image"]),
         "kind": KINDS.get(name, "closed_form"),
         "converged": True,
         "curve": [],

@@ -145,8 +145,8 @@ def colours(board: Board) -> list[dict[str, str]]:
     """The colour of every defense, in every figure that names them, and on the page."""
     names, found = list(board.by_defense), []
     for figure in figures.figures():
-        if figure.name.startswith("tradeoff_") or figure.name in ("attacks", "surrogates"):
-            assert figure.applies(board)
+        named = figure.name.startswith("tradeoff_") or figure.name in ("attacks", "surrogates")
+        if named and figure.applies(board):
             drawn = figure.draw(board)
             texts = [(t.get_text().split()[0], t.get_color()) for a in drawn.axes for t in a.texts]
             for legend in filter(None, (axes.get_legend() for axes in drawn.axes)):
@@ -154,7 +154,7 @@ def colours(board: Board) -> list[dict[str, str]]:
                 texts += [(text.get_text(), line.get_color()) for text, line in pairs]
             colour = dict(texts)
             found.append({name: colour[name] for name in names})
-    assert len(found) == sum(metric.brief for metric in METRICS.values()) + 2
+    assert len(found) == sum(METRICS[name].brief for name in board.metrics) + 2
     found.append({})
     (panel,) = svg.curves(board, METRICS["mse"])
     for drawn in panel["wide"].split('<g class="c')[1:]:

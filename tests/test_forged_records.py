@@ -68,6 +68,8 @@ FREE = (
     (r"seconds\.\w+", {"tiny"}, "a time, if a short one"),
     (r"metrics\.(ssim|psnr)", {"deleted"}, "another checkout may have other metrics"),
     (r"metrics\.\w+\.(mean|std|q05|q95)", NUMBERS, "in the bounds of its metric and in order"),
+    (r"means", {"deleted", "table", "unknown field"}, "another checkout may have other metrics"),
+    (r"means\.\w+", {"deleted", *NUMBERS}, "in the bounds of its metric"),
     (r"scoring\.\w+", {"deleted"}, "it is measured again"),
     (r"rescored", {"list"}, "nothing was"),
     (r"error", TEXTS, "free text"),

@@ -1,16 +1,11 @@
 """Re-identification: who is nearest to a reconstruction."""
 
-import re
-
 import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.experiment.metrics.reidentified import REIDENTIFIED, rank_1, rank_5
-from smashbench.bench.experiment.scoring import score
-from tests.commands import ROOT
-from tests.plugged import plug, unplugged
+from smashbench.bench.experiment.metrics import METRICS, reidentified
+from smashbench.bench.experiment.metrics.reidentified import rank_1, rank_5
 
 
 def test_it_is_the_share_of_true_images_among_the_nearest():
@@ -32,21 +27,14 @@ def test_the_mean_image_is_at_chance_and_a_copy_is_always_found():
     assert rank_1(x, x).min() == 1
 
 
-def test_a_suite_takes_it_as_a_plug_in(tmp_path):
-    """The lines of docs/audit.md; without them, no table has it."""
-    assert not set(METRICS) & set(REIDENTIFIED)
-    text = (ROOT / "docs" / "audit.md").read_text()
-    (lines,) = re.findall(r"```python\n# reidentification\.py\n(.*?)```", text, flags=re.S)
-    (tmp_path / "reidentification.py").write_text(lines)
-    x = torch.rand(20, 3, 16, 16)
-    with unplugged():
-        plug([tmp_path / "reidentification.py"])
-        found = score(x, x.flip(0))
-        assert found["rank_1"].mean() == 0
-        assert found["mse"].shape == (20,)
+def test_many_images_are_compared_in_parts(monkeypatch):
+    x, guess = torch.rand(2, 50, 1, 4, 4)
+    whole = rank_5(x, guess)
+    monkeypatch.setattr(reidentified, "AT_ONCE", 7)
+    assert rank_5(x, guess).tolist() == whole.tolist()
 
 
 def test_a_lower_value_is_more_private():
-    for metric in REIDENTIFIED.values():
+    for metric in (METRICS["rank_1"], METRICS["rank_5"]):
         assert metric.better == "lower"
         assert metric.bounds == (0, 1)

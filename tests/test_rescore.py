@@ -184,23 +184,42 @@ def test_a_kill_between_scores_and_record_of_a_rescore_is_mended(suite, mine, tm
     before = load_file(mine / "reconstructions" / f"{key}.safetensors")
     again(suite, mine)
     assert set(states(suite, mine)) == {"done"}
-    assert Store(mine).attack(key).rescored == ["mae", "mse", "ssim"]
+    scored = {name for name, each in METRICS.items() if each.score}
+    assert set(Store(mine).attack(key).rescored) == scored
     assert before.keys() == {"reconstructions"}
 
 
 def test_without_reconstructions_an_attack_is_made_anew_unless_it_is_to_be_kept(
     suite, mine, tmp_path, here
 ):
+    metric(tmp_path)
+    again(suite, mine)
+    for path in (mine / "reconstructions").iterdir():
+        path.unlink()
+    with unplugged():
+        LOADED.clear()
+        del METRICS["mae"]
+        metric(tmp_path, METRIC.replace(".mean(1)", ".mean(1) / 2"))
+        victims, attacks = ["unscored"] * 2, ["outdated"] * 4
+        assert states(suite, mine) == victims + attacks
+        assert states(suite, mine, keep=True) == victims + ["kept"] * 4
+        before = times(mine)
+        again(suite, mine, keep=True)
+        changed = {name for name, time in times(mine).items() if time != before[name]}
+        assert changed == {f"{trial.key}.json" for trial in suite.victims}
+
+
+def test_a_new_metric_outdates_nothing_that_cannot_be_scored_again(suite, mine, tmp_path):
+    """A pack of last year's is finished as it is; the table says what it lacks."""
     for path in (mine / "reconstructions").iterdir():
         path.unlink()
     metric(tmp_path)
-    victims, attacks = ["unscored"] * 2, ["outdated"] * 4
-    assert states(suite, mine) == victims + attacks
-    assert states(suite, mine, keep=True) == victims + ["kept"] * 4
-    before = times(mine)
-    again(suite, mine, keep=True)
-    changed = {name for name, time in times(mine).items() if time != before[name]}
-    assert changed == {f"{trial.key}.json" for trial in suite.victims}
+    assert states(suite, mine) == ["unscored"] * 2 + ["done"] * 4
+    again(suite, mine)
+    assert set(states(suite, mine)) == {"done"}
+    board = read(mine)
+    assert "mae" not in board.metrics
+    assert len(board.complete) == 2
 
 
 def test_a_damaged_reconstruction_is_no_reconstruction(suite, mine, tmp_path):
@@ -208,7 +227,7 @@ def test_a_damaged_reconstruction_is_no_reconstruction(suite, mine, tmp_path):
     (mine / "reconstructions" / f"{key}.safetensors").write_bytes(b"x")
     assert set(states(suite, mine)) == {"done"}  # nobody needs them
     metric(tmp_path)
-    assert states(suite, mine)[2:] == ["outdated"] + ["unscored"] * 3
+    assert states(suite, mine)[2:] == ["done"] + ["unscored"] * 3
 
 
 def test_a_metric_that_fails_costs_no_record(suite, mine, tmp_path):

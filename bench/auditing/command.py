@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.report import Report, check
-from smashbench.bench.auditing.world import MEASURED
 from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.text import estimate
 
 
@@ -54,11 +54,11 @@ def _conditions(texts: list[str], option: str, better: str, other: str) -> list[
             sign = ""
         if not sign or limit != limit:
             raise BenchError(f"{option} {text}: write METRIC=VALUE, e.g. {option} fvu=.5")
-        if name not in MEASURED:
-            raise BenchError(f"{option}: {unknown('metric', name, MEASURED)}")
-        if MEASURED[name].better != better:
+        if name not in METRICS:
+            raise BenchError(f"{option}: {unknown('metric', name, METRICS)}")
+        if METRICS[name].better != better:
             raise BenchError(
-                f"{option} {text}: a {MEASURED[name].better} {name} is more private: use {other}"
+                f"{option} {text}: a {METRICS[name].better} {name} is more private: use {other}"
             )
         found.append((name, limit))
     return found
@@ -66,7 +66,7 @@ def _conditions(texts: list[str], option: str, better: str, other: str) -> list[
 
 def as_text(report: Report) -> str:
     """Verdict, notes and attacks, for a terminal."""
-    metrics = [metric for metric in MEASURED.values() if metric.brief]
+    metrics = [metric for metric in report.metrics.values() if metric.brief]
     table = [["attack", *(metric.label for metric in metrics), "converged"]]
     for each in sorted(report.attacks, key=lambda each: each.estimates["mse"].mean):
         cells = [estimate(each.estimates[metric.name], metric.digits) for metric in metrics]

@@ -13,8 +13,7 @@ from matplotlib.ticker import NullLocator
 from torch.nn.functional import interpolate
 
 from smashbench.bench.auditing.report import Report
-from smashbench.bench.auditing.world import MEASURED
-from smashbench.bench.experiment.metrics import ACCURACY
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.figures.images import DPI, picture
 from smashbench.bench.report.style import RC, SOFT, Mark
 from smashbench.bench.report.text import number
@@ -102,7 +101,7 @@ def _knowledge(report: Report) -> Canvas:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(0, 1.05 * max(1.0, *high))
         axes.set_xlabel("images that the attacker has features of")
-        axes.set_ylabel(MEASURED[name].axis)
+        axes.set_ylabel(METRICS[name].axis)
         floor = 1.0 if name == "fvu" else 1 / report.facts.test
         axes.axhline(floor, color=SOFT, linestyle="--", linewidth=0.8)
     return canvas
@@ -126,7 +125,7 @@ def _by_setting(report: Report) -> Canvas:
     axes.set_yticks(range(len(points)), [f"{each.defense} {each.setting}" for each in points])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.1)
-    axes.set_xlabel(MEASURED["fvu"].axis)
+    axes.set_xlabel(METRICS["fvu"].axis)
     return canvas
 
 
@@ -147,7 +146,7 @@ def _over_accuracy(report: Report) -> Canvas:
             _named(axes, left, up, point.setting)
     axes.set_ylim(0, 1.1)
     axes.set_xlabel(ACCURACY.label)
-    axes.set_ylabel(MEASURED["fvu"].axis)
+    axes.set_ylabel(METRICS["fvu"].axis)
     axes.legend(fontsize=8)
     return canvas
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as Canvas
 
 from smashbench.bench.auditing.figures import FIGURES
 from smashbench.bench.auditing.report import Report
-from smashbench.bench.auditing.world import MEASURED
 from smashbench.bench.report.tables import write_csv
 from smashbench.bench.report.template import rendered
 from smashbench.bench.store.files import write_whole
@@ -64,7 +63,8 @@ def _html(report: Report, pictures: dict[str, tuple[str, str]]) -> str:
         report=report,
         facts=report.facts,
         ranked=sorted(report.attacks, key=lambda each: each.estimates["mse"].mean),
-        metrics=list(MEASURED.values()),
+        metrics=list(report.metrics.values()),
+        brief=[metric for metric in report.metrics.values() if metric.brief],
         pictures=pictures,
         shape=lambda sizes: "x".join(map(str, sizes)),
     )

@@ -12,8 +12,9 @@ import pandas as pd
 
 from smashbench.bench.auditing.curves import Known, WhatIf
 from smashbench.bench.auditing.plan import strongest
-from smashbench.bench.auditing.world import MEASURED, Attacked
+from smashbench.bench.auditing.world import Attacked
 from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import Floors
 from smashbench.bench.report.statistics import Estimate, columns
 
@@ -79,6 +80,11 @@ class Report:
         """The attack with the lowest mean squared error."""
         return strongest(self.attacks)
 
+    @cached_property
+    def metrics(self) -> dict[str, Metric]:
+        """Those that were measured of every attack: an older audit has fewer."""
+        return {n: m for n, m in METRICS.items() if all(n in a.estimates for a in self.attacks)}
+
     def to_frame(self) -> pd.DataFrame:
         """A line per attack, strongest first: metrics with the ends of their intervals, what it
         knew, and whether it converged."""
@@ -143,12 +149,12 @@ class Report:
         Raises:
             BenchError: there is no such metric.
         """
-        if metric not in MEASURED:
-            raise BenchError(unknown("metric", metric, MEASURED))
+        if metric not in self.metrics:
+            raise BenchError(unknown("metric", metric, self.metrics))
         judged = [
             each for each in self.attacks if each.results.threat_model.releases_per_image == 1
         ]
-        choose = min if MEASURED[metric].better == "higher" else max
+        choose = min if METRICS[metric].better == "higher" else max
         return choose((each.estimates[metric] for each in judged), key=lambda found: found.mean)
 
     def write(self, folder: Path | str, *, gallery: bool = True) -> list[Path]:
@@ -176,8 +182,8 @@ class Report:
 
 def _columns(estimates: dict[str, Estimate]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
-    for name in MEASURED:
-        found |= columns(name, estimates[name])
+    for name, estimate in estimates.items():
+        found |= columns(name, estimate)
     return found
 
 
@@ -198,7 +204,7 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         )
     for metric, limit in conditions:
         found = report.value(metric)
-        higher = MEASURED[metric].better == "higher"
+        higher = METRICS[metric].better == "higher"
         if found.low < limit if higher else found.high > limit:
             side, end = ("below", found.low) if higher else ("above", found.high)
             failures.append(

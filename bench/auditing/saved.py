@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from smashbench.bench.auditing.report import Report
-from smashbench.bench.auditing.world import MEASURED, estimates
+from smashbench.bench.auditing.world import estimates
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.results import AttackResults, Floors
 from smashbench.bench.frozen import Frozen, Name, Number, explain
@@ -24,6 +24,8 @@ from smashbench.bench.suite.config import PROTOCOL
 AUDIT, SCORES = "audit.json", "scores.safetensors"
 TABLES = ("attacks.csv", "knowledge.csv", "what_if.csv")
 GROUPS = "groups"
+ALWAYS = ("mse", "ssim", "rank_1", "rank_5")
+"""What every audit measured; other metrics came later."""
 Sentence = Annotated[str, StringConstraints(max_length=3000)]
 
 
@@ -139,7 +141,7 @@ def estimated_again(
     for name, values in [*scores.items(), *([(GROUPS, groups)] if groups is not None else [])]:
         if values.shape != (saved.test,) or not np.isfinite(values).all():
             raise ValueError(f"{name!r} is not one number for each of {saved.test} images")
-    if lacking := [m.judge for m in MEASURED.values() if m.judge not in scores]:
+    if lacking := [name for name in ALWAYS if name not in scores]:
         raise ValueError(f"has no {lacking[0]!r}")
     return estimates(scores, saved.floors["mean_image"], groups)
 

@@ -13,9 +13,7 @@ from smashbench.bench.auditing.given import Given, OneOf
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim, taken
 from smashbench.bench.experiment.measure import correct_share
-from smashbench.bench.experiment.metrics import ACCURACY, METRICS, Metric
-from smashbench.bench.experiment.metrics.reidentified import REIDENTIFIED
-from smashbench.bench.experiment.metrics.score import scores_of
+from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.experiment.results import AttackResults, Floors, Values
 from smashbench.bench.experiment.scoring import Scores
 from smashbench.bench.experiment.wall import CrashedError, LostError
@@ -23,9 +21,6 @@ from smashbench.bench.report.statistics import Estimate, by_group, means
 from smashbench.datasets import Split
 from smashbench.defenses import Defense
 from smashbench.defenses.stack import Stack
-
-MEASURED: dict[str, Metric] = METRICS | REIDENTIFIED
-"""What an audit measures of every reconstruction."""
 
 
 class LeftOutError(Exception):
@@ -120,15 +115,12 @@ class World:
             raise LeftOutError(str(error)) from None
         except CrashedError as error:
             raise LeftOutError(str(error).splitlines()[-1]) from None
-        guess = done.reconstructions.to(self.split.test.x.device).float() / 255
-        among = scores_of(self.split.test.x, guess, REIDENTIFIED)
-        scores = done.scores | {name: values.cpu().numpy() for name, values in among.items()}
         return Attacked(
             name=name,
             pairs=len(self.z_aux),
             results=done.results,
-            estimates=estimates(scores, self.floor, self.groups),
-            scores=scores,
+            estimates=estimates(done.scores, self.floor, self.groups),
+            scores=done.scores,
             reconstructions=done.reconstructions.numpy(),
             seconds=done.fit_seconds + done.reconstruct_seconds,
         )
@@ -155,11 +147,13 @@ class World:
 
 
 def estimates(scores: Scores, floor: Values, groups: np.ndarray | None) -> dict[str, Estimate]:
-    """Means with 95 % intervals over images, or over their groups, of every metric."""
-    tables = [metric.values(scores, floor) for metric in MEASURED.values()]
+    """Means with 95 % intervals over images, or over their groups, of every metric that was
+    scored."""
+    known = {name: metric for name, metric in METRICS.items() if metric.judge in scores}
+    tables = [metric.values(scores, floor) for metric in known.values()]
     table = by_group(np.stack(tables)[:, None, None].astype(np.float64), groups)
-    found = means(table, [metric.bounds for metric in MEASURED.values()])
-    return dict(zip(MEASURED, found, strict=True))
+    found = means(table, [metric.bounds for metric in known.values()])
+    return dict(zip(known, found, strict=True))
 
 
 def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

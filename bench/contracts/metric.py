@@ -1,11 +1,13 @@
 """What a metric promises."""
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from smashbench.bench.contracts.base import Check, Subject, require
-from smashbench.bench.experiment.metrics import METRICS, Metric
+from smashbench.bench.experiment.metrics import METRICS, Collective, Metric
 
 IMAGES = 6
 NOISES = (0.0, 0.1, 0.5)
@@ -64,6 +66,8 @@ def _per_image(subject: Subject) -> None:
             f"its values span [{values.min():.3g}, {values.max():.3g}], outside its bounds "
             f"[{low:g}, {high:g}]",
         )
+        if isinstance(subject.component, Collective):
+            continue
         alone = np.concatenate(
             [_values(subject.component, x[i : i + 1], guess[i : i + 1]) for i in range(IMAGES)]
         )
@@ -74,9 +78,13 @@ def _per_image(subject: Subject) -> None:
 
 
 def _direction(subject: Subject) -> None:
-    means = [_values(subject.component, *pair).mean() for pair in _pairs()]
-    rising = means[0] < means[1] < means[2]
-    falling = means[0] > means[1] > means[2]
+    pairs = _pairs()
+    if isinstance(subject.component, Collective):  # it may tell little noise from none no better
+        x = pairs[0][0]
+        pairs = [pairs[0], (x, x.roll(1, 0))]
+    means = [_values(subject.component, *pair).mean() for pair in pairs]
+    rising = all(before < after for before, after in pairwise(means))
+    falling = all(before > after for before, after in pairwise(means))
     shown = ", ".join(f"{mean:.3g}" for mean in means)
     wanted = rising if subject.component.better == "higher" else falling
     require(

@@ -97,13 +97,13 @@ def attack_victim(
     done = behind_wall(attack, grant(attack.needs, everything), release, seed)
     guess = done.guess
     scores = score(split.test.x, guess)
-    metrics = summarise(scores, floor)
+    summaries = summarise(scores, floor)
     results = AttackResults(
-        metrics=metrics,
+        **summaries,
         kind=attack.kind,
         converged=done.converged,
         curve=[float(f"{loss:.6g}") if isfinite(loss) else None for loss in done.history],
-        flags=flags_of(metrics, floor, done.converged),
+        flags=flags_of(summaries["metrics"], floor, done.converged),
         threat_model=ThreatModel(
             grants=[grant for grant in GRANTS if grant in attack.needs],
             aux_images=len(aux.x),

@@ -143,6 +143,8 @@ class AttackResults(Frozen):
     """What an attack achieved."""
 
     metrics: dict[Name, Summary]
+    means: Values = {}
+    """Over the images, of collective metrics."""
     rescored: list[Name] = []
     """The metrics that were computed later, from reconstructions kept in 8 bits."""
     kind: Literal["floor", "closed_form", "trained"]
@@ -164,6 +166,8 @@ class AttackResults(Frozen):
         for name, summary in self.metrics.items():
             for value in (summary.mean, *summary.quantiles):
                 check_bounds(name, value)
+        for name, value in self.means.items():
+            check_bounds(name, value)
         return self
 
 

@@ -1,11 +1,12 @@
 """What reconstructions are worth: scored per image, summarised, flagged; now, or again later."""
 
 from collections.abc import Collection, Mapping
+from typing import TypedDict
 
 import numpy as np
 from torch import Tensor
 
-from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.experiment.metrics.score import scores_of, summary_of
 from smashbench.bench.experiment.results import AttackResults, RunFlag, Summary, Values
 
@@ -23,17 +24,30 @@ def score(x: Tensor, guess: Tensor, wanted: Collection[str] | None = None) -> Sc
     return {name: values.float().cpu().numpy() for name, values in found.items()}
 
 
-def summarise(scores: Scores, floor: Values) -> dict[str, Summary]:
-    """Summaries over the images of all metrics but those whose mean follows from another's.
+class Summaries(TypedDict):
+    """What ``AttackResults`` says of the scores."""
+
+    metrics: dict[str, Summary]
+    means: Values
+
+
+def summarise(scores: Scores, floor: Values) -> Summaries:
+    """Summaries over the images of all metrics but those whose mean follows from another's, and
+    the means alone of collective ones.
 
     Args:
         scores: of every image.
         floor: mean metrics of the mean image.
     """
-    return {
-        name: summary_of(metric.values(scores, floor))
+    values = {
+        name: metric.values(scores, floor)
         for name, metric in METRICS.items()
-        if not metric.linear
+        if not metric.linear and metric.judge in scores
+    }
+    detailed = [name for name in values if not isinstance(METRICS[name], Collective)]
+    return {
+        "metrics": {name: summary_of(values[name]) for name in detailed},
+        "means": {name: float(v.mean()) for name, v in values.items() if name not in detailed},
     }
 
 
@@ -70,11 +84,11 @@ def rescore(
     again = score(x, guess, stale)
     kept = {name: values for name, values in scores.items() if name in METRICS}
     found = {name: {**kept, **again}[name] for name in METRICS if METRICS[name].score}
-    metrics = summarise(found, floor)
+    summaries = summarise(found, floor)
     changes = {
-        "metrics": metrics,
+        **summaries,
         "rescored": sorted({*results.rescored, *again} & METRICS.keys()),
-        "flags": flags_of(metrics, floor, results.converged),
+        "flags": flags_of(summaries["metrics"], floor, results.converged),
     }
     known = {name: getattr(results, name) for name in AttackResults.model_fields}
     return AttackResults.model_validate(known | changes), found

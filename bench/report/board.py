@@ -191,10 +191,10 @@ class Board:
 
     @cached_property
     def metrics(self) -> list[str]:
-        """The metrics that every complete row has, in the order of the table."""
-        measured = [
-            set(attack.estimates) for row in self.complete for attack in row.judged.values()
-        ]
+        """The metrics that every complete row has, in the order of the table; while there is none,
+        those of all rows."""
+        rows = self.complete or self.rows
+        measured = [set(attack.estimates) for row in rows for attack in row.judged.values()]
         return [name for name in METRICS if all(name in each for each in measured)]
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from PIL import Image
 
-from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
@@ -51,7 +51,8 @@ def _parts(
     board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure, str]]
 ) -> dict[str, Any]:
     """What the template shows."""
-    metrics = [METRICS[name] for name in board.metrics]
+    known = [METRICS[name] for name in board.metrics]
+    metrics = [m for m in known if m.brief or not isinstance(m, Collective)]
     metrics.sort(key=lambda metric: metric.name != "fvu")
     lines, drops = _lines(frames["leaderboard"]), [round(100 * drop) for drop in DROPS]
     curved = [(metric, curves(board, metric)) for metric in metrics] if board.complete else []
@@ -68,6 +69,7 @@ def _parts(
         "answers": answers(board),
         "verdict": verdict(board),
         "metrics": metrics,
+        "leaked": [m for m in known if isinstance(m, Collective)],
         "many": many,
         "groups": list(dict.fromkeys(_defended(board))) if many else [],
         "originals": originals,
@@ -94,10 +96,10 @@ def _parts(
         "drawn": drawn,
         "others": others,
     }
-    known = {"pictures": rebuilt, "curves": curved, "defenses": parts["defenses"]}
-    known |= {"gallery": "gallery" in drawn, "diagnostics": others}
-    known["reproduce"] = board.suite.command
-    parts["sections"] = [(name, text) for name, text in SECTIONS.items() if known.get(name, True)]
+    there = {"pictures": rebuilt, "curves": curved, "defenses": parts["defenses"]}
+    there |= {"gallery": "gallery" in drawn, "diagnostics": others, "leakage": parts["leaked"]}
+    there["reproduce"] = board.suite.command
+    parts["sections"] = [(name, text) for name, text in SECTIONS.items() if there.get(name, True)]
     return parts
 
 
@@ -107,6 +109,7 @@ SECTIONS = {
     "curves": "curve",
     "defenses": "ranking",
     "leaderboard": "every row",
+    "leakage": "beyond pixels",
     "gallery": "gallery",
     "attacks": "attacks and cost",
     "diagnostics": "diagnostics",

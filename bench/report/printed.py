@@ -30,7 +30,10 @@ def leaderboard_cells(board: Board) -> Lines:
         cells = [estimate(row.accuracy, ACCURACY.digits)]
         if known:
             cells.append("" if row.optimum is None else f"{row.optimum:.4f}".lstrip("0"))
-        cells += [estimate(row.worst(metric.name), metric.digits) for metric in metrics]
+        cells += [
+            estimate(row.worst(m.name), m.digits) if row.worst_attack(m.name) else ""
+            for m in metrics
+        ]
         flags = " ".join(flag for flag in row.flags if flag != "randomized")
         missing = f" ({row.missing} trials missing)" if row.missing else ""
         lines.append([row.defense, strength, *cells, row.worst_attack(), flags + missing])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.experiment.results import QUANTILES
 from smashbench.bench.store.record import AttackRecord, Record, VictimRecord
 from smashbench.bench.suite.trial import Trial
@@ -27,9 +27,13 @@ def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
         "accuracy": record.metrics.accuracy if isinstance(record, VictimRecord) else None,
     }
     attacked = record if isinstance(record, AttackRecord) else None
-    for name in (name for name, metric in METRICS.items() if not metric.linear):
+    for name in (
+        name for name, m in METRICS.items() if not (m.linear or isinstance(m, Collective))
+    ):
         known = vars(attacked.metrics[name]) if attacked and name in attacked.metrics else {}
         line |= {f"{name}_{each}": known.get(each) for each in STATISTICS}
+    for name in (name for name, metric in METRICS.items() if isinstance(metric, Collective)):
+        line[f"{name}_mean"] = attacked.means.get(name) if attacked else None
     for name in THREAT:
         line[name] = getattr(attacked.threat_model, name) if attacked else None
     line["flags"] = " ".join(attacked.flags) if attacked else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
 from smashbench.bench.report.knowledge import knowledge
@@ -68,7 +68,7 @@ def _line(
     line |= {"bound_mse": row.bound, "optimum_mse": row.optimum}
     for attack in attacks:
         found = row.attacks[attack].estimates if attack in row.attacks else {}
-        for name in metrics:
+        for name in (name for name in metrics if not isinstance(METRICS[name], Collective)):
             line |= columns(f"{attack}_{name}", found.get(name))
     line["flags"] = " ".join(row.flags)
     names = ("payload", "client_parameters", "client_multiply_adds")

@@ -121,16 +121,18 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     )
     if source is None:
         return Standing("damaged", damage=harm) if harm else found("unverified")
-    scored = scoring_of(trial).items() <= record.scoring.items()
+    wanted = scoring_of(trial)
+    scored = wanted.items() <= record.scoring.items()
+    same = all(record.scoring.get(name, code) == code for name, code in wanted.items())
     cause = ""
     exact = isinstance(record, VictimRecord)  # an attack's scores were of floats, not of 8 bits
     if record.source == source and (not scored or (harm and exact)):
         if store.can_rescore(record, deep=deep):
             return found("unscored", damage=harm)
-        cause = "the metrics have changed, and what it made is not there any more"
+        cause = "" if same else "the metrics have changed, and what it made is not there any more"
     if harm:
         return Standing("damaged", damage=harm)
-    if record.source == source and scored:
+    if record.source == source and same:  # it may lack a metric that came later
         return found("done")
     return found("kept", cause=cause) if keep else Standing("outdated", cause=cause)
 

@@ -27,8 +27,10 @@ NEUTRAL = (
     "smashbench.bench.frozen",
     "smashbench.bench.errors",
     "smashbench.bench.experiment.results",
+    "smashbench.bench.experiment.metrics",
 )
-"""Modules of types and messages, which decide no number."""
+"""Modules of types and messages, which decide no number, and the list of metrics, each of which has
+a hash of its own: another metric changes nothing that was measured."""
 VICTIM = "victim"
 """What of a victim is measured beside metrics."""
 IMAGES = "images"
