@@ -8,6 +8,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from smashbench.attacks.base import OversizedError
 from smashbench.bench.experiment.bounds import lower_bound, optimum
+from smashbench.bench.experiment.inferred import inferred
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.metrics.score import scores_of
 from smashbench.bench.experiment.results import (
@@ -37,7 +38,9 @@ class Measured(NamedTuple):
     results: VictimResults
     scores: dict[str, Tensor]
     """Of every test image: ``correct`` (N,), the share of its releases that the head classifies
-    rightly, and where images come in groups ``group`` (N,)."""
+    rightly; where images have attributes ``attribute_from_release`` and
+    ``attribute_from_prediction`` (N,), see ``inferred.Inferred``; and where they come in groups
+    ``group`` (N,)."""
 
 
 def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]) -> Measured:
@@ -67,6 +70,8 @@ def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]
         history=history,
     )
     scores = {"correct": correct.cpu()}
+    if told := inferred(victim, split, z, seed):
+        scores |= {f"attribute_{name}": each.cpu() for name, each in told._asdict().items()}
     if split.test.groups is not None:
         scores["group"] = split.test.groups.cpu()
     return Measured(results, scores)

@@ -92,6 +92,8 @@ class Row:
     """Losses, accuracies and diagnostics by epoch, mean over the seeds; NaN where not measured."""
     diagnostics: Mapping[str, DiagnosticFacts] = field(default_factory=dict)
     """How the diagnostics in ``history`` are shown, as the defense declares it."""
+    inferred: dict[str, Estimate] = field(default_factory=dict)
+    """Of attributes, see ``attributes.LABELS``; empty where images have none."""
     record: VictimRecord | None = None
     """Of the first victim, whose sample images are shown."""
     broken: dict[int, float] = field(default_factory=dict)

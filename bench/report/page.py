@@ -11,6 +11,7 @@ import pandas as pd
 from PIL import Image
 
 from smashbench.bench.experiment.metrics import METRICS, Collective
+from smashbench.bench.report.attributes import LABELS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
@@ -69,6 +70,7 @@ def _parts(
         "answers": answers(board),
         "verdict": verdict(board),
         "metrics": metrics,
+        "attributes": LABELS if any(row.inferred for row in board.rows) else {},
         "leaked": [m for m in known if isinstance(m, Collective)],
         "many": many,
         "groups": list(dict.fromkeys(_defended(board))) if many else [],
@@ -97,7 +99,11 @@ def _parts(
         "others": others,
     }
     there = {"pictures": rebuilt, "curves": curved, "defenses": parts["defenses"]}
-    there |= {"gallery": "gallery" in drawn, "diagnostics": others, "leakage": parts["leaked"]}
+    there |= {
+        "gallery": "gallery" in drawn,
+        "diagnostics": others,
+        "leakage": parts["leaked"] or parts["attributes"],
+    }
     there["reproduce"] = board.suite.command
     parts["sections"] = [(name, text) for name, text in SECTIONS.items() if there.get(name, True)]
     return parts

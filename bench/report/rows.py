@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.record_table import record_line
@@ -128,9 +129,7 @@ def _row(
     if not trained:
         return row
     images = _describe(row, trained, store)
-    balanced = {
-        name: _balanced(runs, len(trained), most.get(name)) for name, runs in attacked.items()
-    }
+    balanced = {n: _balanced(runs, len(trained), most.get(n)) for n, runs in attacked.items()}
     complete = {name: runs for name, runs in balanced.items() if runs}
     chosen = {name: _strongest(runs) for name, runs in complete.items()}
     tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
@@ -153,6 +152,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
     table = by_group(scores["correct"][None, :, None].astype(np.float64), images.groups)
     row.accuracy = means(table, [ACCURACY.bounds])[0]
+    row.inferred = attribute_estimates(scores, images.groups)
     row.draws["accuracy"] = resample(table)[0]
     row.freedom = freedom(table.shape[1:])
     row.least_accuracy = min(record.metrics.accuracy for record in records)

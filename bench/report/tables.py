@@ -62,6 +62,8 @@ def _line(
     for name in metrics:
         if METRICS[name].score and name != "mse":
             line[f"worst_{name}_attack"] = row.worst_attack(name)
+    for name, estimate in row.inferred.items():
+        line |= columns(name, estimate)
     for name in OVER_NOISE:
         line |= columns(name, compared.get(name))
     line |= ends("fvu_over_noise_joint", compared.get("fvu_over_noise_joint"))

@@ -1,0 +1,29 @@
+"""Attributes that are inferred from releases: estimates of a row."""
+
+import numpy as np
+
+from smashbench.bench.report.statistics import Estimate, by_group, means
+
+LABELS = {
+    "attribute": "attribute inferred",
+    "attribute_over_prediction": "beyond the prediction",
+}
+"""Columns, and what people read above them."""
+
+
+def attribute_estimates(
+    scores: dict[str, np.ndarray], groups: np.ndarray | None
+) -> dict[str, Estimate]:
+    """The share of attributes that are inferred from releases, and how much more that is than what
+    is inferred from the prediction alone, paired image by image; empty where there are none.
+
+    Args:
+        scores: (victims, images) each, by name.
+        groups: (images,) ids, or None.
+    """
+    if "attribute_from_release" not in scores:
+        return {}
+    ours = scores["attribute_from_release"].astype(np.float64)
+    values = (ours, ours - scores["attribute_from_prediction"])
+    tables = by_group(np.stack(values)[:, :, None], groups)
+    return dict(zip(LABELS, means(tables, [(0.0, 1.0), (-1.0, 1.0)]), strict=True))
