@@ -135,7 +135,10 @@ def parser() -> argparse.ArgumentParser:
     figure.add_argument("folder", type=Path, metavar="DIR")
     figure.add_argument("names", nargs="*", metavar="NAME", help="e.g. tradeoff_fvu; default: all")
     figure.add_argument(
-        "--style", choices=("paper", "screen"), default="paper", help="paper: PDF; default: paper"
+        "--style",
+        choices=("paper", "web", "screen"),
+        default="paper",
+        help="PDF, SVG or PNG; default: paper",
     )
     figure.add_argument("--out", type=Path, metavar="DIR", help="default: DIR/STYLE")
     pack = commands.add_parser("pack", help="records and scores into one file: to share, for speed")

@@ -16,7 +16,7 @@ from smashbench.bench.report.board import Board
 from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.tables import as_text
 from smashbench.bench.report.view import floors_of
-from smashbench.bench.report.write import write_report
+from smashbench.bench.report.write import write_figures, write_report
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
@@ -128,8 +128,9 @@ def test_a_figure_is_one_entry(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(figures, "FIGURES", [extra])
     kept(tmp_path)
     write_report([tmp_path], tmp_path)
-    assert "extra.png  extra.svg" in capsys.readouterr().out
-    assert "none 1, noise 1, mine 1" in (tmp_path / "extra.svg").read_text()
+    assert "extra.png" in capsys.readouterr().out
+    (drawn,) = write_figures([tmp_path], tmp_path / "web", ["extra"], "web")
+    assert "none 1, noise 1, mine 1" in drawn.read_text()
     page = (tmp_path / "report.html").read_text()
     shown = r"<summary>An extra picture of the rows.</summary>\s*<figure><div [^>]*>"
     shown += r'<img [^>]*"data:image/webp;'

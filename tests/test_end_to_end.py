@@ -21,9 +21,7 @@ from tests.survivors import same_as_uninterrupted
 OUTPUTS = (
     "leaderboard.csv",
     "tradeoff_mse.png",
-    "tradeoff_mse.svg",
     "tradeoff_ssim.png",
-    "tradeoff_ssim.svg",
     "reconstructions.png",
     "gallery.png",
     "leaderboard_by_defense.csv",

@@ -52,10 +52,12 @@ def test_each_keeps_its_contract_and_all_run_together(files, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
-    assert (out / "error_over_time.svg").is_file()
+    assert (out / "error_over_time.png").is_file()
     assert "worst_mae" in (out / "leaderboard.csv").read_text()
     page = (out / "report.html").read_text()
     assert "shrink" in page
     assert "my_metric.py: SHA-256" in page
     assert sorted(path.name for path in (out / "plugins").iterdir()) == sorted(NAMES)
-    assert "variance of the features" in (out / "diagnostics.svg").read_text()
+    done = bench("figure", out, "diagnostics", "--style", "web", *plugins)
+    assert done.returncode == 0, done.stderr
+    assert "variance of the features" in (out / "web" / "diagnostics.svg").read_text()

@@ -37,10 +37,9 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
     for figure in figures():
         if board.complete and _applies(figure, board):
             drawn.append(figure)
-            written += _written(figure, board, out)
+            written.append(_written(figure, board, out))
         else:
-            for path in figure.paths(out):
-                path.unlink(missing_ok=True)
+            figure.path(out).unlink(missing_ok=True)
     pictures = [(figure, out / f"{figure.name}.png") for figure in drawn if figure.embedded]
     written.append(write_page(board, frames, pictures, out / "report.html"))
     print(f"\n{out}: {'  '.join(path.name for path in written)}")
@@ -55,7 +54,7 @@ def write_figures(
         folders: results folders, read as one.
         out: where to.
         names: which; all that apply unless told.
-        look: one of ``figures.base.LOOKS``; for a paper those made of pixels are left out.
+        look: one of ``figures.base.LOOKS``; those made of pixels are drawn for screens alone.
 
     Raises:
         BenchError: as ``write_report``; a figure that is not there, or has nothing to show.
@@ -70,8 +69,8 @@ def write_figures(
         if not _applies(known[name], board):
             raise BenchError(f"the figure {name!r} has nothing to show of {board.suite.name}")
     chosen = [known[name] for name in names] or [f for f in known.values() if _applies(f, board)]
-    drawn = [f for f in chosen if names or look == "screen" or "svg" in f.formats]
-    return [path for figure in drawn for path in _written(figure, board, out, look)]
+    drawn = [f for f in chosen if names or look == "screen" or not f.pixels]
+    return [_written(figure, board, out, look) for figure in drawn]
 
 
 def _applies(figure: Figure, board: Board) -> bool:
@@ -81,7 +80,7 @@ def _applies(figure: Figure, board: Board) -> bool:
         raise _undrawn(figure, error) from error
 
 
-def _written(figure: Figure, board: Board, out: Path, look: str = "screen") -> list[Path]:
+def _written(figure: Figure, board: Board, out: Path, look: str = "screen") -> Path:
     try:
         return figure.write(board, out, look)
     except BenchError:

@@ -30,7 +30,7 @@ class Figure:
         caption: on the page.
         applies: whether the board has something for it; all boards have a complete row.
         draw: makes it.
-        formats: ``png`` and ``svg``, or ``png`` alone where it is made of pixels.
+        pixels: whether it is made of pixels, and a PNG in every look.
         dpi: dots per inch of the PNG.
         style: settings of Matplotlib beside those of all figures.
         embedded: whether the page shows the PNG; it draws the trade-offs itself.
@@ -40,18 +40,17 @@ class Figure:
     caption: str
     applies: Callable[[Board], bool]
     draw: Callable[[Board], Canvas]
-    formats: tuple[str, ...] = ("png", "svg")
+    pixels: bool = False
     dpi: int = 150
     style: Mapping[str, Any] = field(default_factory=dict)
     embedded: bool = True
 
-    def paths(self, folder: Path, look: str = "screen") -> list[Path]:
-        """Where it is written to; for a paper as PDF."""
-        formats = self.formats if look == "screen" else ("pdf",)
-        return [folder / f"{self.name}.{kind}" for kind in formats]
+    def path(self, folder: Path, look: str = "screen") -> Path:
+        """Where it is written to."""
+        return folder / f"{self.name}.{'png' if self.pixels else FORMATS[look]}"
 
-    def write(self, board: Board, folder: Path, look: str = "screen") -> list[Path]:
-        """Draws and writes it in every format, without dates: the same records, the same bytes.
+    def write(self, board: Board, folder: Path, look: str = "screen") -> Path:
+        """Draws and writes it, without dates: the same records, the same bytes.
 
         Args:
             board: what to draw.
@@ -59,27 +58,29 @@ class Figure:
             look: one of ``LOOKS``.
         """
         style: Any = {**RC, **self.style, **LOOKS[look]}
-        paths = self.paths(folder, look)
+        path = self.path(folder, look)
+        kind, content = path.suffix[1:], io.BytesIO()
+        options: Any = {"metadata": {UNSAID[kind]: None}}
+        if kind == "png":
+            options["pil_kwargs"] = {"compress_level": 4}
         with mpl.rc_context(style):
             canvas = self.draw(board)
             canvas.set_dpi(self.dpi)
             if engine := canvas.get_layout_engine():
-                engine.execute(canvas)  # once for all formats: it takes a while
+                engine.execute(canvas)  # in every format the same
                 canvas.set_layout_engine(None)
-            for path in paths:
-                content = io.BytesIO()
-                kind = path.suffix[1:]
-                date = "CreationDate" if kind == "pdf" else "Date"
-                options: Any = {"metadata": {date: None}}
-                if kind == "png":
-                    options = {"metadata": {"Software": None}, "pil_kwargs": {"compress_level": 4}}
-                canvas.savefig(content, format=kind, dpi=self.dpi, **options)
-                write_whole(path, content.getvalue())
-        return paths
+            canvas.savefig(content, format=kind, dpi=self.dpi, **options)
+        write_whole(path, content.getvalue())
+        return path
 
 
+FORMATS = {"screen": "png", "web": "svg", "paper": "pdf"}
+"""Look to the format of a figure that is not made of pixels."""
+UNSAID = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
+"""What a format would say of when, or with what, a figure was made."""
 LOOKS: dict[str, dict[str, Any]] = {
     "screen": {},
+    "web": {},
     "paper": {"font.size": 7, "figure.figsize": (PAPER, 2.6), "pdf.fonttype": 42},
 }
 """Settings of Matplotlib for where a figure is read."""

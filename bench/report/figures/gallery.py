@@ -47,6 +47,6 @@ GALLERY = Figure(
     "and the median; each original beside what was rebuilt.",
     applies=lambda board: bool(_chosen(board)),
     draw=_draw,
-    formats=("png",),
+    pixels=True,
     dpi=DPI,
 )

@@ -44,6 +44,6 @@ RECONSTRUCTIONS = Figure(
     caption="Originals and reconstructions of every row.",
     applies=lambda board: readable(board) and bool(_shown(board)),
     draw=_draw,
-    formats=("png",),
+    pixels=True,
     dpi=DPI,
 )
