@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from smashbench.bench.auditing.figures import FIGURES
 from smashbench.bench.auditing.report import Report
+from smashbench.bench.experiment.metrics import Collective
 from smashbench.bench.report.tables import write_csv
 from smashbench.bench.report.template import rendered
 from smashbench.bench.store.files import write_whole
@@ -57,14 +58,16 @@ def write(report: Report, folder: Path, *, without: Collection[str] = ()) -> lis
 
 
 def _html(report: Report, pictures: dict[str, tuple[str, str]]) -> str:
+    known = list(report.metrics.values())
     return rendered(
         TEMPLATE,
         title=TITLE,
         report=report,
         facts=report.facts,
         ranked=sorted(report.attacks, key=lambda each: each.estimates["mse"].mean),
-        metrics=list(report.metrics.values()),
-        brief=[metric for metric in report.metrics.values() if metric.brief],
+        metrics=[m for m in known if m.brief or not isinstance(m, Collective)],
+        leaked=[m for m in known if isinstance(m, Collective)],
+        brief=[m for m in known if m.brief],
         pictures=pictures,
         shape=lambda sizes: "x".join(map(str, sizes)),
     )

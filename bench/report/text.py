@@ -8,10 +8,10 @@ from smashbench.bench.report.statistics import Estimate
 def number(value: float | None, digits: int) -> str:
     """A value with so many digits after the point and without a leading zero; nothing for None.
 
-    >>> number(0.0104, 3), number(-0.5, 1), number(10.02, 1), number(None, 2)
-    ('.010', '-.5', '10.0', '')
+    >>> number(0.0104, 3), number(-0.5, 1), number(-0.01, 1), number(None, 2)
+    ('.010', '-.5', '.0', '')
     """
-    return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+    return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:z.{digits}f}")
 
 
 def signed(value: float, digits: int) -> str:
