@@ -21,6 +21,8 @@ from smashbench.bench.report.view import EXPLAINED, FLOORS, Panel, View, panels,
 COLUMNS = 3
 """Panels beside each other, where every group has its own."""
 GHOST = "#d8d8d8"
+CLOSE = 0.03
+"""Share of the axis within which the texts of two lines would overlap."""
 
 
 def tradeoff(metric: Metric) -> Figure:
@@ -134,9 +136,14 @@ def _curve(
 
 
 def _floors(axes: Axes, shown: View, metric: Metric) -> None:
-    """Lines, and those beyond the axis as a text with an arrow."""
+    """Lines, of which close ones share the text of the first, and those beyond the axis as a text
+    with an arrow."""
+    named: list[float] = []
     for name, value in shown.floors.items():
         axes.axhline(value, color=SOFT, linewidth=0.8, linestyle=(0, (6, 3)))
+        if any(abs(value - other) < CLOSE * (shown.y[1] - shown.y[0]) for other in named):
+            continue
+        named.append(value)
         where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         words = EXPLAINED.get(name, name)
         axes.annotate(words, (0.005, value), xytext=(0, 2), fontsize="x-small", color=SOFT, **where)
@@ -147,7 +154,7 @@ def _floors(axes: Axes, shown: View, metric: Metric) -> None:
         ]
         text = "\N{UPWARDS ARROW} " + ", ".join(beyond)
         where = {"ha": "left", "va": "top", "transform": axes.transAxes}
-        axes.text(0.005, 0.995, text, fontsize="x-small", color=SOFT, **where)
+        axes.text(0.36, 0.995, text, fontsize="x-small", color=SOFT, **where)
 
 
 def _beyond(axes: Axes, rows: list[Row], styles: dict[str, Mark]) -> None:
