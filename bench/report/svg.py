@@ -126,8 +126,16 @@ class _Plot:
         return parts
 
     def _floors(self) -> list[str]:
-        """Lines; those close together share a text, and those beyond the axis have an arrow."""
+        """Lines; those beyond the axis are a text with an arrow, and those close to that, or to
+        each other, share a text."""
         parts = []
+        if self.view.higher:
+            digits = min(self.metric.digits, 3)
+            higher = list(self.view.higher.items())[: 1 if self.size is NARROW else None]
+            names = (f"{FLOORS.get(name, name)} {number(v, digits)}" for name, v in higher)
+            text = "\N{UPWARDS ARROW} " + ", ".join(names)
+            parts.append(f'<text class="note" x="{LEFT + 4}" y="{TOP + 10}">{text}</text>')
+            self.taken.append(Box(LEFT, TOP, LEFT + 4 + LETTER * len(text), TOP + LINE))
         for predictor, value in self.view.floors.items():
             at, words = self.y(value), FLOORS.get(predictor, predictor)
             width = LETTER * len(words)
@@ -137,13 +145,6 @@ class _Plot:
             if not hidden:
                 parts.append(f'<text class="note" x="{LEFT + 4}" y="{at - 3:.1f}">{words}</text>')
                 self.taken.append(box)
-        if self.view.higher:
-            digits = min(self.metric.digits, 3)
-            higher = list(self.view.higher.items())[: 1 if self.size is NARROW else None]
-            names = (f"{FLOORS.get(name, name)} {number(v, digits)}" for name, v in higher)
-            text = "\N{UPWARDS ARROW} " + ", ".join(names)
-            parts.append(f'<text class="note" x="{LEFT + 4}" y="{TOP + 10}">{text}</text>')
-            self.taken.append(Box(LEFT, TOP, LEFT + 4 + LETTER * len(text), TOP + LINE))
         return parts
 
     def _published(self) -> list[str]:
