@@ -1,7 +1,6 @@
 """Decoder inversion: a residual network trained until more training hardly helps."""
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from itertools import islice
 from math import inf, isfinite, prod
 from typing import Annotated, Literal, Self
@@ -12,12 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
 from smashbench.attacks.base import Attack, Knowledge, OversizedError, releases
-from smashbench.attacks.muon import Muon, groups_of, triangle
+from smashbench.attacks.descent import descend, doubled
 from smashbench.attacks.network import PATH, Network
 from smashbench.attacks.similarity import ssim
 
-WARMUP = 0.02
-"""Share of a cycle in which the learning rates rise."""
 CLEAR, PER_FEATURE = 0.1, 20
 """Share by which a fully connected path must lower the loss, and images per feature from which on
 one is tried: with few images it learns faster and fits less well in the end."""
@@ -115,43 +112,26 @@ class Decoder(Attack):
                 f"a fully connected path of {min(self.hidden)} units would have more than {PATH:,} "
                 "weights; hidden = [0] leaves it out"
             )
-        steps = spent = min(self.cycle, self.max_steps)
-        for net in candidates:
-            self._train(net, knowledge, fit, steps)
-        error, net = validate(candidates[0]), candidates[0]
-        for other in candidates[1:]:
-            if (found := validate(other)) < (1 - CLEAR) * error:
-                error, net = found, other
-        history, kept, gain = [validate(start)], start, 1.0
-        while error < inf:
-            best = min(history)
-            if len(history) > 1:  # the first cycle doubles nothing
-                gain = 1 - error / max(best, 1e-12)
-            if error < best:
-                kept = deepcopy(net)
-            history.append(error)
-            steps *= 2
-            if gain < self.min_gain or spent + steps > self.max_steps:
-                break
-            self._train(net, knowledge, fit, steps)
-            spent, error = spent + steps, validate(net)
-        self.nets_.append(kept.eval())
-        self.history_ += history
-        self.converged_ &= gain < self.min_gain
 
-    def _train(self, net: Network, knowledge: Knowledge, fit: Tensor, steps: int) -> None:
-        """Trains on images ``fit``; the learning rates rise, and fall to 0."""
-        loss_of = _ssim_l1 if self.loss == "ssim_l1" else mse_loss
-        optimiser = Muon(groups_of([net], lr=self.lr, adam_lr=self.adam_lr))
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle(steps, WARMUP))
-        net.train()
-        for batch in islice(self._batches(fit), steps):
-            z, x = self.pairs(knowledge, batch)
-            loss = loss_of(net(z), x)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+        def train(net: Network, steps: int) -> Network:
+            for each in (going := candidates if net is start else [net]):
+                each.train()
+                pairs = (self.pairs(knowledge, i) for i in islice(self._batches(fit), steps))
+                losses = (loss_of(each(z), x) for z, x in pairs)
+                descend(each, losses, steps, lr=self.lr, adam_lr=self.adam_lr)
+            best, *others = going
+            if others:
+                error = validate(best)
+                for other in others:
+                    if (found := validate(other)) < (1 - CLEAR) * error:
+                        error, best = found, other
+            return best
+
+        cycles = {"cycle": self.cycle, "max_steps": self.max_steps}
+        done = doubled(start, train, validate, **cycles, min_gain=self.min_gain)
+        self.nets_.append(done.net.eval())
+        self.history_ += done.history
+        self.converged_ &= done.converged
 
     def _batches(self, fit: Tensor) -> Iterator[Tensor]:
         """Batches of the images ``fit``, shuffled again and again."""

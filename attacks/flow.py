@@ -1,6 +1,5 @@
 """Conditional flow matching: samples of the images that a release may stem from."""
 
-from copy import deepcopy
 from math import inf, isfinite
 from typing import Annotated, ClassVar, Self
 
@@ -10,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, mse_loss, pixel_shuffle, pixel_unshuffle, silu
 
 from smashbench.attacks.base import Attack, Knowledge, releases
-from smashbench.attacks.decoder import WARMUP
-from smashbench.attacks.muon import Muon, groups_of, triangle
+from smashbench.attacks.descent import descend, doubled
 from smashbench.attacks.network import Network, Pairs, as_map
 
 FREQUENCIES = 8
@@ -76,39 +74,29 @@ class Flow(Attack):
         self.rho_ = max(rho, 1e-4)
         velocity = _Velocity(pairs, self.width, self.blocks).to(pairs[1].device)
         e, t = torch.randn_like(held_out[1]), torch.rand_like(held_out[1][:, :1, :1, :1])
-        steps, spent, gain = self.cycle, 0, 1.0
-        self.history_: list[float] = []
-        self.velocity_ = deepcopy(velocity)
-        while spent + steps <= self.max_steps or not spent:
-            self._train(velocity, knowledge, fit, min(steps, self.max_steps))
-            spent, steps = spent + steps, 2 * steps
-            with torch.no_grad():
-                error = float(self._loss(velocity, held_out, e, t))
-            if not isfinite(error):  # it has diverged: the cycle before counts
-                break
-            if self.history_:
-                gain = 1 - error / max(min(self.history_), 1e-12)
-            if error < min(self.history_, default=inf):
-                self.velocity_ = deepcopy(velocity)
-            self.history_.append(error)
-            if gain < self.min_gain:
-                break
-        self.velocity_.requires_grad_(False).eval()
-        self.converged_ = gain < self.min_gain
+
+        @torch.no_grad()
+        def validate(velocity: _Velocity) -> float:
+            error = float(self._loss(velocity, held_out, e, t))
+            return error if isfinite(error) else inf  # it has diverged
+
+        def train(velocity: _Velocity, steps: int) -> _Velocity:
+            losses = (self._drawn_loss(velocity, knowledge, fit) for _ in range(steps))
+            descend(velocity, losses, steps, lr=self.lr, adam_lr=self.adam_lr)
+            return velocity
+
+        cycles = {"cycle": self.cycle, "max_steps": self.max_steps}
+        done = doubled(velocity, train, validate, **cycles, min_gain=self.min_gain)
+        self.velocity_ = done.net.requires_grad_(False).eval()
+        self.history_, self.converged_ = done.history, done.converged
         return self
 
-    def _train(self, velocity: "_Velocity", known: Knowledge, fit: Tensor, steps: int) -> None:
-        optimiser = Muon(groups_of([velocity], lr=self.lr, adam_lr=self.adam_lr))
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, triangle(steps, WARMUP))
-        for _ in range(steps):
-            index = fit[torch.randint(len(fit), (self.batch_size,)).to(fit.device)]
-            x = known.images[index]
-            e, t = torch.randn_like(x), torch.rand_like(x[:, :1, :1, :1])
-            loss = self._loss(velocity, (known.draw(index), x), e, t)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+    def _drawn_loss(self, velocity: "_Velocity", known: Knowledge, fit: Tensor) -> Tensor:
+        """On a batch of the images ``fit``, at times and with noise drawn anew."""
+        index = fit[torch.randint(len(fit), (self.batch_size,)).to(fit.device)]
+        x = known.images[index]
+        e, t = torch.randn_like(x), torch.rand_like(x[:, :1, :1, :1])
+        return self._loss(velocity, (known.draw(index), x), e, t)
 
     def _loss(self, velocity: "_Velocity", pairs: Pairs, e: Tensor, t: Tensor) -> Tensor:
         z, x = pairs

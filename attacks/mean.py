@@ -12,6 +12,7 @@ class Mean(Attack):
 
     kind = "floor"
     noise_aware = False
+    needs = frozenset()
     image_: Tensor
 
     def fit(self, knowledge: Knowledge) -> Self:

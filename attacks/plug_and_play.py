@@ -1,5 +1,6 @@
 """Plug-and-play: the image that explains the release and that a denoiser leaves as it is."""
 
+from itertools import islice
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -8,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from smashbench.attacks.convolutions import Convolutions, shifted
-from smashbench.attacks.decoder import WARMUP
+from smashbench.attacks.descent import descend
 from smashbench.attacks.map import Map
-from smashbench.attacks.muon import Muon, groups_of, triangle
 
 LOUDEST = 0.25
 """Largest standard deviation of the noise that the denoiser learns to remove."""
@@ -46,18 +46,15 @@ class PlugAndPlay(Map):
     def fit_prior(self, images: Tensor) -> None:
         channels, *size = images.shape[1:]
         noise_in = Convolutions(channels, channels, size, self.denoiser_width).to(images.device)
-        optimiser = Muon(groups_of([noise_in], lr=self.lr, adam_lr=self.adam_lr))
-        rates = triangle(self.denoiser_steps, WARMUP)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rates)
         every = torch.arange(len(images), device=images.device)
-        for index, _ in zip(self._batches(every), range(self.denoiser_steps), strict=False):
+
+        def loss(index: Tensor) -> Tensor:
             x = shifted(images[index])
             noise = LOUDEST * torch.rand_like(x[:, :1, :1, :1]) * torch.randn_like(x)
-            loss = mse_loss(noise_in(x + noise - 0.5), noise)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+            return mse_loss(noise_in(x + noise - 0.5), noise)
+
+        losses = map(loss, islice(self._batches(every), self.denoiser_steps))
+        descend(noise_in, losses, self.denoiser_steps, lr=self.lr, adam_lr=self.adam_lr)
         self.noise_in_ = noise_in.requires_grad_(False)
 
     def away(self, x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss, pixel_unshuffle, silu
 
 from smashbench.attacks.base import AttackError, Knowledge, releases
-from smashbench.attacks.decoder import WARMUP, Decoder
-from smashbench.attacks.muon import Muon, groups_of, triangle
+from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.descent import descend
 from smashbench.attacks.network import as_map
 
 
@@ -44,15 +44,11 @@ class StolenQueryDecoder(Decoder):
         twice = as_map(z).unflatten(0, (-1, len(fit)))
         self.noise_ = ((twice[0] - twice[-1]).square().mean(0) / 2).sqrt()
         copy = Copy(x, as_map(z), self.copy_width).to(x.device)
-        optimiser = Muon(groups_of([copy], lr=self.lr, adam_lr=self.adam_lr))
-        rates = triangle(self.copy_steps, WARMUP)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rates)
-        for index, _ in zip(self._batches(fit), range(self.copy_steps), strict=False):
-            loss = mse_loss(copy(knowledge.images[index]), as_map(knowledge.draw(index)))
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+        losses = (
+            mse_loss(copy(knowledge.images[index]), as_map(knowledge.draw(index)))
+            for index, _ in zip(self._batches(fit), range(self.copy_steps), strict=False)
+        )
+        descend(copy, losses, self.copy_steps, lr=self.lr, adam_lr=self.adam_lr)
         self.copy_ = copy.requires_grad_(False)
         return self.fit_parts(knowledge, fit, val)
 

@@ -1,5 +1,6 @@
 """Unrolled optimisation: a few steps through the encoder, whose rule is learned."""
 
+from itertools import islice
 from typing import Annotated, Any, Self
 
 import torch
@@ -9,8 +10,7 @@ from torch.nn.functional import mse_loss
 
 from smashbench.attacks.base import Knowledge, WhiteBox, finite, releases
 from smashbench.attacks.convolutions import Convolutions, shifted
-from smashbench.attacks.decoder import WARMUP
-from smashbench.attacks.muon import Muon, groups_of, triangle
+from smashbench.attacks.descent import descend
 from smashbench.attacks.query_decoder import QueryDecoder
 
 CHUNK = 100
@@ -73,18 +73,13 @@ class Unrolled(QueryDecoder):
         return self
 
     def _teach(self, rule: Convolutions, knowledge: Knowledge, fit: Tensor) -> None:
-        optimiser = Muon(groups_of([rule], lr=self.lr, adam_lr=self.adam_lr))
-        rates = triangle(self.rule_steps, WARMUP)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rates)
-        for index, _ in zip(self._batches(fit), range(self.rule_steps), strict=False):
+        def loss(index: Tensor) -> Tensor:
             x = shifted(knowledge.images[index])
             z = finite(knowledge.query(x))
-            guess = self._refined(rule, z, super().reconstruct(z))
-            loss = mse_loss(guess, x)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+            return mse_loss(self._refined(rule, z, QueryDecoder.reconstruct(self, z)), x)
+
+        losses = map(loss, islice(self._batches(fit), self.rule_steps))
+        descend(rule, losses, self.rule_steps, lr=self.lr, adam_lr=self.adam_lr)
 
     def reconstruct(self, z: Tensor) -> Tensor:
         start = super().reconstruct(z)

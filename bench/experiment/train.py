@@ -82,7 +82,8 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
             )
             optimiser.zero_grad()
             (loss + penalty).backward()
-            optimiser.step()
+            with autocast:  # the products of Muon
+                optimiser.step()
             schedule.step()
             average.follow(schedule.last_epoch)
             diagnostics |= {"loss": loss.detach(), "penalty": penalty.detach()}
