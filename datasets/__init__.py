@@ -3,6 +3,7 @@
 from smashbench.datasets.base import Dataset, DatasetError, Part, Prior, Split
 from smashbench.datasets.cifar10 import Cifar10
 from smashbench.datasets.cifar10_animals import Cifar10Animals
+from smashbench.datasets.cifar10_foreign import Cifar10Foreign
 from smashbench.datasets.cifar100 import Cifar100
 from smashbench.datasets.facescrub import FaceScrub
 from smashbench.datasets.fashion_mnist import FashionMnist
@@ -15,6 +16,7 @@ DATASETS: dict[str, type[Dataset]] = {
     "photos": Photos,
     "cifar10": Cifar10,
     "cifar10_animals": Cifar10Animals,
+    "cifar10_foreign": Cifar10Foreign,
     "cifar100": Cifar100,
     "fashion_mnist": FashionMnist,
     "tiny_imagenet": TinyImageNet,

@@ -75,11 +75,14 @@ class Stored(Dataset):
         return {}
 
     def load(self, root: Path | None) -> Split:
+        parts, classes = self.deal(self.arrays(root))
+        return Split.build(parts, classes, scale=mapped)
+
+    def arrays(self, root: Path | None) -> Arrays:
+        """All images and labels, before they are dealt."""
         folder = self.find(root)
         files, decode = self.files(folder), lambda: self.decode(folder)
-        arrays = decoded(self.name, self.decoding, files, decode, _are_images)
-        parts, classes = self.deal(arrays)
-        return Split.build(parts, classes, scale=mapped)
+        return decoded(self.name, self.decoding, files, decode, _are_images)
 
     def find(self, root: Path | None) -> Path:
         """The folder that holds the set.

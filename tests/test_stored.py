@@ -17,6 +17,9 @@ from smashbench.datasets.image_folder import ImageFolder
 from smashbench.datasets.tiny_imagenet import TinyImageNet
 from tests.sets import TINY, cached, flip, pixels
 
+ONE_SET = [name for name, c in DATASETS.items() if c.needs_data and name != "cifar10_foreign"]
+"""Those that are read from one folder."""
+
 
 def test_cifar10_uses_the_first_images_and_the_official_test_set(sets):
     split = Cifar10(n=1000, n_test=200).load(sets)
@@ -27,6 +30,22 @@ def test_cifar10_uses_the_first_images_and_the_official_test_set(sets):
     assert any(bool((x == first).flatten(1).all(1).any()) for x in found)
     with pytest.raises(DatasetError, match="2000 such images, 60000"):
         Cifar10(n=60_000).load(sets)
+
+
+def test_a_foreign_attacker_has_images_of_another_set_and_all_else_is_the_same(sets):
+    ours, theirs = (DATASETS[name](n=1000) for name in ("cifar10", "cifar10_foreign"))
+    known, foreign = ours.load(sets), theirs.load(sets)
+    for part in ("train", "val", "test"):
+        assert torch.equal(getattr(known, part).x, getattr(foreign, part).x)
+    assert known.hash != foreign.hash
+    assert foreign.aux.x.shape == known.aux.x.shape
+    tiny = TinyImageNet().load(sets)
+    x = torch.cat([part.x for part in (tiny.train, tiny.val, tiny.aux)]) * 255
+    means = x.view(len(x), 3, 32, 2, 32, 2).mean((3, 5)).round().flatten(1)
+    made = (foreign.aux.x * 255).round().flatten(1)
+    away = torch.cdist(made, means)  # every one is of theirs, and none is there twice
+    assert away.min(1).values.max() < 3072**0.5  # a level, where a mean lies between two
+    assert len(away.argmin(1).unique()) == len(made)
 
 
 def test_the_published_split_is_exactly_theirs():
@@ -61,7 +80,7 @@ def test_tiny_imagenet_reads_grey_images_and_the_flat_validation_folder(sets):
     assert split.shape == (3, 64, 64)
     assert (split.classes, len(split.test.y)) == (4, 40)
     train = torch.cat([part.x for part in (split.train, split.val, split.aux)])
-    assert len(train) == 160
+    assert len(train) == 500
     grey = (train[:, 0] == train[:, 1]).flatten(1).all(1)
     assert int(grey.sum()) == 4
     # val_13 is image 1 of the fourth class of the file, whose label is its place in order
@@ -123,7 +142,7 @@ def test_links_may_lead_in_circles(sets, tmp_path):
     assert len(by_folder(own)) == 5
 
 
-@pytest.mark.parametrize("name", [n for n, c in DATASETS.items() if c.needs_data])
+@pytest.mark.parametrize("name", ONE_SET)
 def test_a_decoded_set_is_kept_and_read_back(name, mine, tmp_path, monkeypatch):
     component = DATASETS[name]()
     before = component.load(mine).hash
@@ -187,8 +206,12 @@ def test_a_label_out_of_range_is_refused(mine, monkeypatch):
 
 def test_too_few_images_and_classes_are_refused(mine):
     assert len(TinyImageNet(per_class=20).load(mine).aux.y) == 20
-    with pytest.raises(DatasetError, match="class of 40 images, 60 of each were asked for"):
-        TinyImageNet(per_class=60).load(mine)
+    DATASETS["cifar10_foreign"]().load(mine)
+    (mine / TINY / "train" / "n01" / "images" / "n01_3.JPEG").unlink()
+    with pytest.raises(DatasetError, match=r"has 499 images there.*cifar10 500; give fewer"):
+        DATASETS["cifar10_foreign"]().load(mine)
+    with pytest.raises(DatasetError, match="class of 124 images, 200 of each were asked for"):
+        TinyImageNet(per_class=200).load(mine)
     for path in list((mine / "facescrub" / "person_1").iterdir())[1:]:
         path.unlink()
     with pytest.raises(DatasetError, match="class of 1 images is too small"):

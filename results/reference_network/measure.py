@@ -43,6 +43,7 @@ RECIPE: dict[str, Any] = {
 }
 NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
 SMALL_BATCH = {"epochs": 7, "batch_size": 125, "lr": 0.06, "precision": "bf16"}
+BETTER = {"shift": 2, "average": "ema"}
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": (MIDDLE, {}),
     "recipe, 12 epochs": (MIDDLE, {"epochs": 12}),
@@ -62,6 +63,12 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "Adam's rate .002": (MIDDLE, {"adam_lr": 0.002}),
     "batch 250": (MIDDLE, {"batch_size": 250, "lr": 0.085}),
     "batch 125": (MIDDLE, {"batch_size": 125, "lr": 0.06}),
+    "shift by 2, EMA": (MIDDLE, BETTER),
+    "shift by 2, EMA, twice the rate": (MIDDLE, BETTER | {"lr": 0.24}),
+    "shift by 2, EMA, batch 250": (MIDDLE, BETTER | {"batch_size": 250, "lr": 0.085}),
+    "shift by 2, EMA, batch 125": (MIDDLE, BETTER | {"batch_size": 125, "lr": 0.06}),
+    "shift by 2, EMA, random flips": (MIDDLE, BETTER | {"flip": "random"}),
+    "shift by 2, EMA, no whitening": (MIDDLE | {"whitening": False}, BETTER),
     "reference, batch 125": (REFERENCE, SMALL_BATCH),
     "reference, batch 125, twice the rate": (REFERENCE, SMALL_BATCH | {"lr": 0.12}),
 }
