@@ -2,6 +2,7 @@
 
 from smashbench.defenses.arl import Arl
 from smashbench.defenses.base import Defense
+from smashbench.defenses.bottleneck import Bottleneck
 from smashbench.defenses.channel_dropout import ChannelDropout
 from smashbench.defenses.class_variance import ClassVariance
 from smashbench.defenses.disco import Disco
@@ -43,6 +44,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "channel_dropout": ChannelDropout,
     "topk": TopK,
     "quantise": Quantise,
+    "bottleneck": Bottleneck,
     "projection": Projection,
     "nopeek": NoPeek,
     "hsic": Hsic,

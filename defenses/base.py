@@ -102,6 +102,9 @@ class Defense(nn.Module):
     stacked: ClassVar[Mapping[str, Any]] = {}
     """Options that have another default in a stack of several defenses."""
 
+    of_model: ClassVar[Mapping[str, str]] = {}
+    """Options of the defense that decide one of the network, by name, and which."""
+
     pace: float = 1.0
     """Learning rate of the defense's own parameters, as a multiple of the victim's."""
 

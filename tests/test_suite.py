@@ -3,8 +3,10 @@
 import tomllib
 
 import pytest
+import torch
 
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.seeds import seed_for
 from smashbench.bench.suite import toml as suite
 from smashbench.bench.suite.config import key_of
@@ -114,6 +116,30 @@ def test_a_mistake_is_named_with_what_is_allowed(setting, message):
     with pytest.raises(BenchError, match=message) as caught:
         suite.load("smoke", [setting])
     assert "smoke.toml" in str(caught.value)
+
+
+def test_a_defense_may_decide_an_option_of_the_network_for_its_row_alone():
+    changed = suite.load("smoke", ["defenses.bottleneck.strengths=[2, 5]", "seeds=[0]"])
+    found = {(v.victim.defense.label, v.victim.defense.strength): v for v in changed.victims}
+    assert found["none", None].victim.model.options["channels"] == 8
+    for channels in (2, 5):
+        config = found["bottleneck", channels].victim
+        assert config.model.options["channels"] == channels
+        made = MODELS[config.model.name](**config.model.options).build((3, 32, 32), 10)
+        assert made.encoder(torch.rand(1, 3, 32, 32)).shape == (1, channels, 8, 8)
+    started = suite.load("smoke", ["defenses.bottleneck.strengths=[2]", "start={epochs=1}"])
+    narrow = started.victims[-1].victim
+    assert narrow.undefended
+    assert narrow.undefended.model == narrow.model
+
+
+def test_a_network_without_the_option_that_a_defense_decides_is_named():
+    stack = 'defenses.thin={use=["bottleneck", "noise"], sweep="noise.noise", strengths=[0.1, 0.2]}'
+    settings = ["dataset={use='gaussian'}", "model={use='linear'}", stack]
+    wanted = "defenses.thin: 'bottleneck' decides the option 'channels' .*'linear' has none"
+    with pytest.raises(BenchError, match=wanted) as caught:
+        suite.load("smoke", settings)
+    assert len(str(caught.value).splitlines()) == 2
 
 
 def test_all_mistakes_are_reported_at_once():

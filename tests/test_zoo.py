@@ -25,7 +25,7 @@ REFERENCE = {
     *("dropout_cem", "nopeek_cem", "nopeek_noise_cem", "arl_cem", "ressfl_cem", "patrol_cem"),
 }
 """Beside `noise`, `nopeek` and, of CEM on noise alone, `kmeans_cem`."""
-FIRST = {"local_dp", "quantise", "quantise_dithered", "projection", "projection_lda"}
+FIRST = {"local_dp", "bottleneck", "quantise", "quantise_dithered", "projection", "projection_lda"}
 """Rows whose first strength is the strongest: few bits, few directions, a small epsilon."""
 FIXED = {"none", "random_projection", "random_permutation"}
 """Nothing to sweep."""

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from smashbench.bench.errors import unknown
+from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.frozen import explain
 from smashbench.bench.suite.config import Component, DefenseConfig, StackConfig
 from smashbench.bench.suite.made import refusal
@@ -49,6 +50,25 @@ def swept(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> Configs:
     for why in dict.fromkeys(filter(None, map(refusal, found))):
         mistakes.append(f"{where}: {why}")
     return found
+
+
+def network(
+    model: Component, config: DefenseConfig | StackConfig, mistakes: list[str]
+) -> Component | None:
+    """The network of a row: the suite's, with the options that its defense decides."""
+    decided: dict[str, Any] = {}
+    for part in config.parts:
+        for own, option in DEFENSES[part.name].of_model.items():
+            if option not in model.options:
+                mistakes.append(
+                    f"defenses.{config.label}: {part.name!r} decides the option {option!r} of the "
+                    f"network, and {model.name!r} has none"
+                )
+                return None
+            decided[option] = part.options[own]
+    if not decided:
+        return model
+    return component("model", "", {**model.options, **decided, "use": model.name}, MODELS, mistakes)
 
 
 def _single(label: str, options: dict[str, Any], strengths: Any, mistakes: list[str]) -> Configs:

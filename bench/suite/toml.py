@@ -24,7 +24,7 @@ from smashbench.bench.suite.config import (
 )
 from smashbench.bench.suite.options import tuples
 from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
-from smashbench.bench.suite.sweeps import component, swept
+from smashbench.bench.suite.sweeps import component, network, swept
 from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
 from smashbench.datasets import DATASETS
 
@@ -151,19 +151,23 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
     ]
     if mistakes or not (dataset and model):
         raise _refusal(path, mistakes)
+    networks = [network(model, defense, mistakes) for defense in defenses]
+    if mistakes:
+        raise _refusal(path, list(dict.fromkeys(mistakes)))
     victims = tuple(
         victim_trial(
             VictimConfig(
                 protocol=PROTOCOL,
                 dataset=dataset,
-                model=model,
+                model=own,
                 training=file.training,
                 defense=defense,
                 seed=seed,
                 start=file.start,
             )
         )
-        for defense in defenses
+        for defense, own in zip(defenses, networks, strict=True)
+        if own
         for seed in file.seeds
     )
     attacking = attack_trials(victims, attacks, file.attack_seeds)
