@@ -75,6 +75,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
+    "reference, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 10}),
+    "middle, shift by 2, EMA, batch 125": (
+        MIDDLE,
+        BETTER | {"batch_size": 125, "lr": 0.06, "epochs": 7},
+    ),
 }
 
 
