@@ -15,6 +15,7 @@ from smashbench.bench.report.board import Board
 from smashbench.bench.report.frontier import advantage
 from smashbench.bench.report.points import estimated, frontier
 from smashbench.bench.report.rows import read
+from smashbench.bench.report.statistics import columns
 
 SAME = 0.03
 
@@ -30,12 +31,8 @@ def compared(scratch: Board, begun: Board) -> pd.DataFrame:
         line: dict[str, object] = {"defense": name}
         if found:
             same = found.low > -SAME and found.high < SAME
-            line |= {
-                "from_accuracy": low[0],
-                "to_accuracy": high[0],
-                "fvu_over_scratch": found.mean,
-            }
-            line |= {"over_scratch": found.mean, "low": found.low, "high": found.high}
+            line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
+            line |= columns("fvu_over_scratch", found)
             line["same"] = same
         for row, which in ((theirs[name], "scratch"), (ours[name], "begun")):
             at = [(each.accuracy.mean, each.worst("fvu").mean) for each in row if each.accuracy]
