@@ -5,6 +5,7 @@ from smashbench.datasets.cifar10 import Cifar10
 from smashbench.datasets.cifar10_animals import Cifar10Animals
 from smashbench.datasets.cifar10_foreign import Cifar10Foreign
 from smashbench.datasets.cifar100 import Cifar100
+from smashbench.datasets.faces import Faces
 from smashbench.datasets.facescrub import FaceScrub
 from smashbench.datasets.fashion_mnist import FashionMnist
 from smashbench.datasets.gaussian import Gaussian
@@ -20,6 +21,7 @@ DATASETS: dict[str, type[Dataset]] = {
     "cifar100": Cifar100,
     "fashion_mnist": FashionMnist,
     "tiny_imagenet": TinyImageNet,
+    "faces": Faces,
     "facescrub": FaceScrub,
     "image_folder": ImageFolder,
     "gaussian": Gaussian,

@@ -29,11 +29,12 @@ class Part(NamedTuple):
 
     Args:
         x: (N, C, H, W), float32 in [0, 1].
-        y: labels (N,), int64.
+        y: labels (N,), int64; in ``aux`` and ``test`` -1 for an image of none of the classes, which
+            is attacked and not classified.
         groups: (N,), int64: images of one group are not independent (patches of one region, say);
             None where all are.
         identities: (N,), int64: who is shown; None where nobody is.
-        attributes: (N, A), int64: what else is known; None where nothing is.
+        attributes: (N, A), int64: what else is known, -1 where it is not; None where nothing is.
     """
 
     x: Tensor
@@ -47,6 +48,8 @@ class Part(NamedTuple):
         return Part(self.x.to(device), self.y.to(device), *known)
 
 
+UNCLASSIFIED = ("aux", "test")
+"""Parts that may have images of none of the classes."""
 FACTS = ("groups", "identities", "attributes")
 """What a part may know beside images and labels."""
 
@@ -74,7 +77,8 @@ class Split:
     """The four disjoint parts, the number of classes, and a hash of all of it.
 
     ``train`` trains the victim, ``val`` watches it, ``aux`` is the attacker's, and ``test`` is
-    where utility and reconstructions are scored, and nothing else.
+    where utility and reconstructions are scored, and nothing else: utility on its images that
+    have a class, reconstructions on all.
     """
 
     train: Part
@@ -114,8 +118,11 @@ class Split:
                 raise DatasetError(f"part {name!r} has labels {tuple(y.shape)}, {y.dtype}: int64")
             if not in_range:
                 raise DatasetError(f"part {name!r} has pixels outside [0, 1]")
-            if y.min() < 0 or y.max() >= classes:
-                raise DatasetError(f"part {name!r} has a label outside 0..{classes - 1}")
+            least = -1 if name in UNCLASSIFIED else 0
+            if y.min() < least or y.max() >= classes:
+                raise DatasetError(f"part {name!r} has a label outside {least}..{classes - 1}")
+            if name == "test" and y.max() < 0:
+                raise DatasetError("part 'test' has no image of any class to score utility on")
             digest.update(f"{name}{tuple(x.shape)}".encode())
             digest.update(np.ascontiguousarray(x.numpy()).data)
             digest.update(np.ascontiguousarray(y.numpy()).data)

@@ -22,6 +22,7 @@ def write_all(root: Path, patch) -> None:
     tiny_imagenet(root)
     faces(root / "facescrub")
     faces(root / "images")
+    faces(root / "orl_faces", people=14, each=10)
 
 
 def pixels(*shape: int, seed: int = 0) -> np.ndarray:
@@ -87,12 +88,12 @@ def tiny_imagenet(root: Path) -> None:
     (folder / "val" / "val_annotations.txt").write_text("\n".join(sorted(lines)) + "\n")
 
 
-def faces(folder: Path) -> None:
+def faces(folder: Path, people: int = 5, each: int = 20) -> None:
     """Grey portraits, wider and higher than what they are resized to."""
-    for person in range(5):
+    for person in range(people):
         place = folder / f"person_{person}"
         place.mkdir(parents=True)
-        for image in range(20):
+        for image in range(each):
             content = Image.fromarray(pixels(112, 92, seed=100 * person + image))
             content.save(place / f"{image}.pgm")
 

@@ -40,8 +40,8 @@ def test_what_a_release_shows_is_inferred_and_a_prediction_alone_tells_less(told
     victim.head = Blind(told.classes)  # predicts the same for everything
     found = inferred(victim, told, victim.encode(told.test.x), 0)
     assert found
-    assert found.from_release.mean() > 0.95
-    assert found.from_prediction.mean() == pytest.approx(0.5, abs=0.02)
+    assert found.shares["from_release"].mean() > 0.95
+    assert found.shares["from_prediction"].mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_prediction_that_is_the_attribute_tells_it(told):
@@ -50,8 +50,9 @@ def test_a_prediction_that_is_the_attribute_tells_it(told):
     victim.head = Reads(victim, told)
     found = inferred(victim, told, victim.encode(told.test.x), 0)
     assert found
-    assert found.from_prediction.mean() > 0.95
-    assert abs(float((found.from_release - found.from_prediction).mean())) < 0.05
+    release, prediction = (found.shares[name] for name in ("from_release", "from_prediction"))
+    assert prediction.mean() > 0.95
+    assert abs(float((release - prediction).mean())) < 0.05
 
 
 def test_it_is_the_same_twice_and_nothing_where_there_are_no_attributes(told, photos):
@@ -60,7 +61,7 @@ def test_it_is_the_same_twice_and_nothing_where_there_are_no_attributes(told, ph
     first, second = (inferred(victim, told, z, 3) for _ in range(2))
     assert first
     assert second
-    assert torch.equal(first.from_release, second.from_release)
+    assert torch.equal(first.shares["from_release"], second.shares["from_release"])
     assert inferred(victim, photos, z, 3) is None
 
 

@@ -18,7 +18,8 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.measure import floors_of
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.report.statistics import by_group, means
+from smashbench.bench.report.images import by_group
+from smashbench.bench.report.statistics import means
 from tests.audited import SOON, encoder, pairs
 from tests.fitted import victim_of
 from tests.inside import cells_inside

@@ -6,7 +6,8 @@ import pytest
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import against_noise, by_defense
-from smashbench.bench.report.statistics import by_group, freedom, interval, means, resample
+from smashbench.bench.report.images import by_group
+from smashbench.bench.report.statistics import freedom, interval, means, resample
 from smashbench.bench.suite.trial import Suite
 from tests import forge
 

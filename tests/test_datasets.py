@@ -60,7 +60,7 @@ def test_stratified_parts_cover_everything_once():
     ("x", "y", "message"),
     [
         (torch.full((2, 3, 4, 4), 1.5), torch.tensor([0, 1]), "outside"),
-        (torch.rand(2, 3, 4, 4), torch.tensor([0, 7]), "label outside 0..1"),
+        (torch.rand(2, 3, 4, 4), torch.tensor([0, 7]), "label outside -1..1"),
         (torch.rand(0, 3, 4, 4), torch.tensor([], dtype=torch.long), "empty"),
     ],
 )

@@ -3,11 +3,11 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm, t
 
+from smashbench.bench.report.images import by_group
 from smashbench.bench.report.statistics import (
     DRAWS,
     _quantile,
     _weights,
-    by_group,
     freedom,
     interval,
     jointly,

@@ -17,7 +17,8 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.experiment.results import AttackResults, Floors, Values
 from smashbench.bench.experiment.scoring import Scores
 from smashbench.bench.experiment.wall import CrashedError, LostError
-from smashbench.bench.report.statistics import Estimate, by_group, means
+from smashbench.bench.report.images import by_group
+from smashbench.bench.report.statistics import Estimate, means
 from smashbench.datasets import Split
 from smashbench.defenses import Defense
 from smashbench.defenses.stack import Stack

@@ -56,7 +56,8 @@ def _classes(subject: Subject) -> None:
     if (split := _loaded(subject)) is None:
         return
     for name in PARTS:
-        counts = getattr(split, name).y.bincount(minlength=split.classes)
+        y = getattr(split, name).y
+        counts = y[y >= 0].bincount(minlength=split.classes)
         require(
             bool(counts.max() <= 1.6 * counts.min() + 8),
             f"the classes of {name!r} have from {counts.min()} to {counts.max()} images: deal "

@@ -20,12 +20,17 @@ WIDTH = 64
 
 
 class Inferred(NamedTuple):
-    """Shares (N,) of the attributes of each test image that are inferred rightly."""
+    """What is inferred of test images.
 
-    from_release: Tensor
-    """From the release, and what the head makes of it."""
-    from_prediction: Tensor
-    """From what the head makes of it alone."""
+    Args:
+        shares: (N,) of the attributes of each that are inferred rightly: ``from_release``, with
+            what the head makes of it, and ``from_prediction``, from what the head makes of it
+            alone; 0 for an image without attributes.
+        attributed: (N,) which have attributes.
+    """
+
+    shares: dict[str, Tensor]
+    attributed: Tensor
 
 
 def inferred(victim: Victim, split: Split, z_test: Tensor, seed: int) -> Inferred | None:
@@ -36,7 +41,8 @@ def inferred(victim: Victim, split: Split, z_test: Tensor, seed: int) -> Inferre
 
     A network is trained on fresh releases of the attacker's images; another one gets the head's
     log-probabilities and nothing else. The weights with the lowest loss on the attacker's own
-    validation images count.
+    validation images count, which are drawn without regard to groups: a group may be what is
+    inferred, such as a person.
 
     Args:
         victim: trained.
@@ -48,18 +54,20 @@ def inferred(victim: Victim, split: Split, z_test: Tensor, seed: int) -> Inferre
         return None
     torch.manual_seed(release_seed(split, seed))
     released = victim.protect(z_test)
-    own, z_aux = split.aux.attributes, victim.encode(split.aux.x)
-    fit, val = Knowledge(split.aux.x, split.classes, {}, split.aux.groups).parts(HELD_OUT)
+    known, attributed = (split.aux.attributes >= 0).all(1), (split.test.attributes >= 0).all(1)
+    own, z_aux = split.aux.attributes[known], victim.encode(split.aux.x[known])
+    fit, val = Knowledge(split.aux.x[known], split.classes, {}).parts(HELD_OUT)
     sizes = [int(a.max()) + 1 for a in torch.cat([own, split.test.attributes]).T]
-    found = []
-    for sees in (True, False):
+    shares = {}
+    for name, sees in (("from_release", True), ("from_prediction", False)):
         torch.manual_seed(seed_for("attributes", seed, int(sees)))
         probe = Probe(released[:1], split.classes, sizes, sees=sees).to(released.device)
         probe.standardise(victim.protect(z_aux[fit]))
         _train(probe, victim, z_aux, own, fit, val)
         guesses = [each.argmax(1) for each in _answers(probe, victim, released)]
-        found.append((torch.stack(guesses, 1) == split.test.attributes).float().mean(1))
-    return Inferred(*found)
+        right = (torch.stack(guesses, 1) == split.test.attributes).float().mean(1)
+        shares[name] = right * attributed
+    return Inferred(shares, attributed)
 
 
 class Probe(nn.Module):
@@ -77,7 +85,6 @@ class Probe(nn.Module):
 
     def __init__(self, z: Tensor, classes: int, sizes: list[int], *, sees: bool) -> None:
         super().__init__()
-        self.sees = sees
         self.register_buffer("mean", torch.zeros_like(z))
         self.register_buffer("scale", torch.ones_like(z))
         layers: list[nn.Module]
@@ -91,7 +98,7 @@ class Probe(nn.Module):
             width = 4 * WIDTH
             layers = [nn.Flatten(), nn.Linear(z[0].numel(), width), nn.BatchNorm1d(width)]
             layers += [nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
-        self.body = nn.Sequential(*layers, nn.Dropout(0.5))
+        self.body = nn.Sequential(*layers, nn.Dropout(0.5)) if sees else None
         self.aside = nn.Sequential(nn.Linear(classes, 64), nn.ReLU())
         self.heads = nn.ModuleList(nn.Linear(64 + sees * width, size) for size in sizes)
 
@@ -102,7 +109,7 @@ class Probe(nn.Module):
 
     def forward(self, z: Tensor, told: Tensor) -> list[Tensor]:
         parts = [self.aside(told)]
-        if self.sees:
+        if self.body:
             parts.append(self.body((z - self.mean) / self.scale))
         return [head(torch.cat(parts, 1)) for head in self.heads]
 

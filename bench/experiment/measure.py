@@ -38,9 +38,10 @@ class Measured(NamedTuple):
     results: VictimResults
     scores: dict[str, Tensor]
     """Of every test image: ``correct`` (N,), the share of its releases that the head classifies
-    rightly; where images have attributes ``attribute_from_release`` and
-    ``attribute_from_prediction`` (N,), see ``inferred.Inferred``; and where they come in groups
-    ``group`` (N,)."""
+    rightly, and where some are of no class ``judged`` (N,), 1 for the others; where images have
+    attributes ``attribute_from_release`` and ``attribute_from_prediction`` (N,), see
+    ``inferred.Inferred``, and where some have none ``attributed`` (N,), 1 for the others; and where
+    they come in groups ``group`` (N,)."""
 
 
 def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]) -> Measured:
@@ -52,12 +53,12 @@ def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]
         bound, best = lower_bound(victim, split), optimum_of(victim, split, z, seed)
     except OversizedError as error:
         left_out["bound"] = str(error)
-    correct = correct_share(victim, z, split.test.y, seed)
-    frequency = split.test.y.bincount(minlength=split.classes)
+    correct, judged = correct_share(victim, z, split.test.y, seed), split.test.y >= 0
+    frequency = split.test.y[judged].bincount(minlength=split.classes)
     results = VictimResults(
         facts=facts_of(victim.defense),
         metrics=VictimMetrics(
-            accuracy=float(correct.mean()), chance=float(frequency.max() / len(correct))
+            accuracy=float(correct[judged].mean()), chance=float(frequency.max() / judged.sum())
         ),
         floors=floors_of(split),
         bound=bound,
@@ -70,8 +71,12 @@ def measure_victim(victim: Victim, split: Split, seed: int, history: list[Epoch]
         history=history,
     )
     scores = {"correct": correct.cpu()}
+    if not judged.all():
+        scores["judged"] = judged.float().cpu()
     if told := inferred(victim, split, z, seed):
-        scores |= {f"attribute_{name}": each.cpu() for name, each in told._asdict().items()}
+        scores |= {f"attribute_{name}": each.cpu() for name, each in told.shares.items()}
+        if not told.attributed.all():
+            scores["attributed"] = told.attributed.float().cpu()
     if split.test.groups is not None:
         scores["group"] = split.test.groups.cpu()
     return Measured(results, scores)
@@ -109,6 +114,7 @@ def floors_of(split: Split) -> Floors:
     member = (label[:, None] == train_y).float()
     count = member.sum(1, keepdim=True)
     by_class = ((member @ train_x.flatten(1)) / count.clamp_min(1)).where(count > 0, mean.flatten())
+    by_class = torch.cat([by_class, mean.flatten()[None]])  # the last one is that of no class, -1
     guesses = {
         "mean_image": mean.expand_as(x),
         "class_mean": by_class[split.test.y].view_as(x),

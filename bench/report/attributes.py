@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from smashbench.bench.report.statistics import Estimate, by_group, means
+from smashbench.bench.report.images import by_group, of_some
+from smashbench.bench.report.statistics import Estimate, means
 
 LABELS = {
     "attribute": "attribute inferred",
@@ -24,6 +25,6 @@ def attribute_estimates(
     if "attribute_from_release" not in scores:
         return {}
     ours = scores["attribute_from_release"].astype(np.float64)
-    values = (ours, ours - scores["attribute_from_prediction"])
-    tables = by_group(np.stack(values)[:, :, None], groups)
+    values = np.stack([ours, ours - scores["attribute_from_prediction"]])
+    tables = by_group(of_some(values, scores.get("attributed"))[:, :, None], groups)
     return dict(zip(LABELS, means(tables, [(0.0, 1.0), (-1.0, 1.0)]), strict=True))

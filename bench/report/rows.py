@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,9 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
+from smashbench.bench.report.images import Images, by_group, of_some
 from smashbench.bench.report.record_table import record_line
-from smashbench.bench.report.statistics import Estimate, by_group, freedom, means, resample
+from smashbench.bench.report.statistics import Estimate, freedom, means, resample
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
@@ -32,14 +32,6 @@ from smashbench.bench.suite.trial import Suite, Trial
 
 Runs = dict[str, list[AttackRecord]]
 """Attack to its records."""
-
-
-class Images(NamedTuple):
-    """The test images that a row is about."""
-
-    number: int
-    groups: np.ndarray | None
-    """(number,) ids: images of one group are not independent; None where all are."""
 
 
 def read(*folders: Path | str, newer: bool = False) -> Board:
@@ -150,14 +142,14 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     row.seeds = [record.config.seed for record in records]
     scores = _stacked([store.arrays(record, "scores") for record in records], records, store)
     images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
-    table = by_group(scores["correct"][None, :, None].astype(np.float64), images.groups)
+    correct = of_some(scores["correct"].astype(float), scores.get("judged"))[None, :, None]
+    table = by_group(correct, images.groups)
     row.accuracy = means(table, [ACCURACY.bounds])[0]
     row.inferred = attribute_estimates(scores, images.groups)
     row.draws["accuracy"] = resample(table)[0]
     row.freedom = freedom(table.shape[1:])
     row.least_accuracy = min(record.metrics.accuracy for record in records)
-    row.chance = first.metrics.chance
-    row.record, row.randomized = first, first.randomized
+    row.record, row.randomized, row.chance = first, first.randomized, first.metrics.chance
     row.payload, row.client_parameters = first.payload, first.client_parameters
     row.client_multiply_adds = first.client_multiply_adds
     row.role, row.group, row.noise = first.facts.role, first.facts.group, first.facts.noise

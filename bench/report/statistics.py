@@ -29,32 +29,6 @@ class Estimate(NamedTuple):
         return self.low > other.high or other.low > self.high
 
 
-def by_group(values: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Values (k, seeds, repeats, groups) with the means of values (k, seeds, repeats, images).
-
-    Images of one group are alike, so that errors of their mean are those of a sample of groups
-    (Cameron and Miller, 2015, "A practitioner's guide to cluster-robust inference"). The mean over
-    images is a ratio, of what the groups add up to and their sizes; the value of a group is that
-    ratio's linear part, mean + G / N sum_i (x_i - mean) over its n of N images (Cochran, 1977,
-    section 2.11), which for G groups of one size is the mean of the group.
-
-    Args:
-        values: of every image.
-        groups: (images,) ids; None where images are independent: ``values`` as they are.
-
-    >>> by_group(np.array([[[[1.0, 3.0, 8.0]]]]), np.array([7, 7, 9])).round(3)
-    array([[[[1.333, 6.667]]]])
-    """
-    if groups is None:
-        return values
-    order = np.argsort(groups, kind="stable")
-    starts = np.unique(groups[order], return_index=True)[1]
-    mean = values.mean((1, 2, 3), keepdims=True)
-    sums = np.add.reduceat((values - mean)[..., order], starts, axis=-1)
-    linear: np.ndarray = mean + sums * (len(starts) / len(groups))
-    return linear
-
-
 def means(
     values: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
 ) -> list[Estimate]:

@@ -137,6 +137,10 @@ def parse(text: bytes) -> Record:
     return record
 
 
+MASKS = ("judged", "attributed")
+"""Scores of a victim that say which images others are of: 1 for these."""
+
+
 def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
     """Refuses scores that are not what such a record has: shares of correct releases per image and
     which group it is of, or every metric per image, in its bounds.
@@ -162,6 +166,8 @@ def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
             low, high = METRICS[name].bounds
         else:
             continue  # of a metric that this checkout lacks
+        if name in MASKS and is_victim and not values.any():
+            raise ValueError(f"{name!r} leaves no image")
         if not (values.min() >= low - 1e-5 and values.max() <= high + 1e-5):  # NaN fails too
             raise ValueError(f"{name!r} has values outside [{low:g}, {high:g}]")
         if not np.isfinite(values).all():

@@ -85,7 +85,8 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
         if record := store.finished(trial.key):
             scores = store.arrays(record, "scores")
             if isinstance(record, VictimRecord):
-                pairs = [(record.metrics.accuracy, scores["correct"].mean())]
+                weights = scores.get("judged")
+                pairs = [(record.metrics.accuracy, np.average(scores["correct"], weights=weights))]
             else:
                 known = record.metrics.items()
                 pairs = [(m.mean, scores[n].mean()) for n, m in known if n in scores]
