@@ -12,7 +12,6 @@ class Mean(Attack):
 
     kind = "floor"
     noise_aware = False
-    needs = frozenset()
     image_: Tensor
 
     def fit(self, knowledge: Knowledge) -> Self:
