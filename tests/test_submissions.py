@@ -15,7 +15,8 @@ from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.check import check
-from smashbench.bench.submitting.suites import TELL
+from smashbench.bench.submitting.suites import TELL, _otherwise
+from smashbench.bench.suite.toml import load as load_suite
 from tests.audited import SOON, pairs
 from tests.test_merge import DEFENSE, submission
 
@@ -111,6 +112,16 @@ def test_another_training_seed_or_attack_than_the_boards_is_named(run, tmp_path)
     assert any("another training than the board's: mine" in text for text in problems(other, run))
     weak = submission(run, tmp_path / "weak", attack={"gmm": {"components": 1}}, label="mine")
     assert any("attacked in more ways" in text and "gmm" in text for text in problems(weak, run))
+
+
+def test_a_defense_may_decide_the_width_of_the_network_and_nothing_else_may():
+    narrow = "defenses={none={},bottleneck={strengths=[3]}}"
+    board, ours = load_suite("smoke"), load_suite("smoke", [narrow])
+    assert not [each for each in _otherwise(ours, board) if "model" in each.text]
+    both = load_suite("smoke", [narrow])  # a board with such a row allows no other to be as narrow
+    thin = load_suite("smoke", ["model.channels=3", "defenses={noise={strengths=[0.1]}}"])
+    found = [each.text for each in _otherwise(thin, both)]
+    assert any("another model than the board's: noise 0.1" in text for text in found)
 
 
 def test_a_damaged_pack_is_one_problem_that_names_it(sent, tmp_path):

@@ -1,7 +1,7 @@
 """A packed run: is it whole, of this version, and like the board that it is to stand on?"""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,10 @@ from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.submitting.finding import Finding
+from smashbench.bench.suite.config import Component, VictimConfig
 from smashbench.bench.suite.trial import Suite
 from smashbench.datasets import DatasetError, Split
+from smashbench.defenses import DEFENSES
 
 WRONG = ("bound_violated",)
 """Flags with which no row can stand; others are for a reader to judge."""
@@ -199,8 +201,8 @@ def _beside(suite: Suite, folder: Path, board: Path) -> Iterator[Finding]:
 def _otherwise(suite: Suite, theirs: Suite) -> Iterator[Finding]:
     """How it differs from a board in what all rows must share."""
     for what in ("dataset", "model", "training"):
-        known = [getattr(trial.victim, what) for trial in theirs.victims]
-        if other := [t.label for t in suite.victims if getattr(t.victim, what) not in known]:
+        known = [trial.victim for trial in theirs.victims]
+        if other := [t.label for t in suite.victims if not _shared(t.victim, known, what)]:
             yield Finding("PROBLEM", f"another {what} than the board's: {listed(other)}")
     seeds = {trial.config.seed for trial in theirs.victims}
     lacking = seeds - {trial.config.seed for trial in suite.victims}
@@ -214,6 +216,26 @@ def _otherwise(suite: Suite, theirs: Suite) -> Iterator[Finding]:
             "the board's rows were attacked in more ways, so that their worst "
             f"cases are not alike: {listed(less)}",
         )
+
+
+def _shared(victim: VictimConfig, board: Sequence[VictimConfig], what: str) -> bool:
+    """Whether a board has a victim with the same data set, model or training, up to the options of
+    the model that the defense decides; a row whose own defense decides others is no measure."""
+    if what != "model":
+        return getattr(victim, what) in [getattr(each, what) for each in board]
+    decided = _decided(victim)
+
+    def rest(config: VictimConfig) -> Component:
+        left = {name: v for name, v in config.model.options.items() if name not in decided}
+        return config.model.model_copy(update={"options": left})
+
+    return rest(victim) in [rest(each) for each in board if _decided(each) <= decided]
+
+
+def _decided(victim: VictimConfig) -> set[str]:
+    """The options of the model that a defense decides."""
+    known = [DEFENSES[part.name] for part in victim.defense.parts if part.name in DEFENSES]
+    return {option for defense in known for option in defense.of_model.values()}
 
 
 def _attacks(suite: Suite) -> dict[tuple[str, int], str]:
