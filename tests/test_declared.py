@@ -13,6 +13,7 @@ from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import DefenseFacts, DiagnosticFacts
 from smashbench.bench.report import figures, style, svg
 from smashbench.bench.report.board import Board
+from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.tables import as_text
 from smashbench.bench.report.view import floors_of
@@ -140,6 +141,15 @@ def test_a_figure_is_one_entry(tmp_path, monkeypatch, capsys):
     assert "extra" not in capsys.readouterr().out
     assert not list(tmp_path.glob("extra.*"))
     assert extra.caption not in (tmp_path / "report.html").read_text()
+
+
+def test_surrogates_are_drawn_where_there_is_a_variance(tmp_path):
+    kept(tmp_path)
+    board = read(tmp_path)
+    assert SURROGATES.applies(board)
+    for row in board.rows:
+        row.history["class_variance"] *= 0  # one validation image of each class has none
+    assert not SURROGATES.applies(board)
 
 
 def colours(board: Board) -> list[dict[str, str]]:

@@ -75,10 +75,15 @@ def _message(board: Board) -> str:
     return f"{question} {'; '.join(told)}" if told else question
 
 
+def _applies(board: Board) -> bool:
+    """Where there is a surrogate, and a variance: one validation image of each class has none."""
+    return any(_surrogate(row) and _last(row, "class_variance") > 0 for row in board.complete)
+
+
 SURROGATES = Figure(
     name="surrogates",
     caption="Do the surrogates tell the truth? What they say against the true variance within "
     "classes, and that against the worst case. Grey, where many are shown: defenses without one.",
-    applies=lambda board: any(map(_surrogate, board.complete)),
+    applies=_applies,
     draw=_draw,
 )
