@@ -44,7 +44,7 @@ class StolenQueryDecoder(Decoder):
         twice = as_map(z).unflatten(0, (-1, len(fit)))
         self.noise_ = ((twice[0] - twice[-1]).square().mean(0) / 2).sqrt()
         copy = Copy(x, as_map(z), self.copy_width).to(x.device)
-        losses = (
+        losses = (  # of one batch more than is used: the numbers of strength depend on it
             mse_loss(copy(knowledge.images[index]), as_map(knowledge.draw(index)))
             for index, _ in zip(self._batches(fit), range(self.copy_steps), strict=False)
         )

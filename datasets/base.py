@@ -34,7 +34,8 @@ class Part(NamedTuple):
         groups: (N,), int64: images of one group are not independent (patches of one region, say);
             None where all are.
         identities: (N,), int64: who is shown; None where nobody is.
-        attributes: (N, A), int64: what else is known, -1 where it is not; None where nothing is.
+        attributes: (N, A), int64: what else is known; None where nothing is. An image of which one
+            is -1 has none.
     """
 
     x: Tensor

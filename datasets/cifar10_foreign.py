@@ -39,6 +39,13 @@ class Cifar10Foreign(Cifar10):
         parts["aux"] = Part(halved(chosen), torch.arange(wanted) % classes)
         return Split.build(parts, classes, scale=mapped)
 
+    def fetch(self, root: Path) -> None:
+        for dataset in (Cifar10(), TinyImageNet()):
+            try:
+                dataset.arrays(root)
+            except DatasetError:
+                dataset.fetch(root)
+
 
 def halved(x: Tensor) -> Tensor:
     """Images (N, C, H, W), uint8, at half their resolution: means of 2x2 pixels, rounded."""

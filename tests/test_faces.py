@@ -10,10 +10,12 @@ from smashbench.bench.experiment import inferred as inference
 from smashbench.bench.experiment.inferred import inferred
 from smashbench.bench.experiment.measure import correct_share, floors_of, measure_victim
 from smashbench.bench.report.attributes import attribute_estimates
-from smashbench.bench.report.images import by_group, of_some
+from smashbench.bench.report.images import by_group, of_some, spread
 from smashbench.bench.report.statistics import means
+from smashbench.bench.run.perform import load_data
 from smashbench.bench.store.pack import pack
 from smashbench.bench.submitting.check import check
+from smashbench.bench.suite.config import Component
 from smashbench.datasets import DatasetError, Part, Split
 from smashbench.datasets.faces import Faces
 from tests.commands import bench
@@ -107,16 +109,19 @@ def test_people_are_inferred_where_somebody_is_known(partly, monkeypatch):
     assert shown[found.attributed].mean() > 0.95
 
 
-@pytest.mark.parametrize("groups", [None, np.arange(40) // 2])
-def test_means_over_some_images_have_the_intervals_of_as_many(groups):
-    """Half of 40 images count; in pairs where there are groups."""
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 4])
+def test_intervals_over_some_images_are_of_those_alone(groups):
+    """Eight of 40 images count; two groups of ten where there are groups."""
     rng = np.random.default_rng(0)
-    values, mask = rng.random((1, 3, 40)), np.tile(np.arange(40) < 20, (3, 1)).astype(np.float32)
-    ours = means(by_group(of_some(values, mask)[:, :, None], groups))[0]
-    some = None if groups is None else groups[:20]
-    theirs = means(by_group(values[:, :, None, :20], some))[0]
-    assert ours.mean == pytest.approx(theirs.mean, rel=1e-12)
-    assert ours.high - ours.low == pytest.approx(theirs.high - theirs.low, rel=0.06)
+    values, mask = rng.random((1, 3, 1, 40)), np.tile(np.float32(np.arange(40) < 8), (3, 1))
+    some = None if groups is None else groups[:8]
+    expected = means(by_group(values[..., :8], some))
+    assert means(of_some(values, groups, mask)) == expected
+    again = values.copy()
+    again[..., 8:] = 7  # what does not count is no evidence
+    assert means(of_some(again, groups, mask)) == expected
+    spread_out = spread(values, mask)
+    assert spread_out.mean() == pytest.approx(expected[0].mean)
 
 
 def test_attributes_of_some_images_are_a_share_of_those():
@@ -127,6 +132,20 @@ def test_attributes_of_some_images_are_a_share_of_those():
         "attributed": np.float32([[1, 1, 1, 1, 0, 0, 0, 0]]),
     }
     assert attribute_estimates(scores, None)["attribute"].mean == pytest.approx(0.75)
+
+
+def test_too_few_attributes_are_named_before_anything_is_trained(photos, monkeypatch):
+    few = torch.full((len(photos.test.y), 1), -1)
+    few[:9] = 0
+    split = replace(
+        photos,
+        aux=photos.aux._replace(attributes=torch.zeros(len(photos.aux.y), 1).long()),
+        test=photos.test._replace(attributes=few),
+    )
+    monkeypatch.setattr(Faces, "load", lambda self, root: split)
+    component = Component(name="faces", options={})
+    with pytest.raises(DatasetError, match="'test' has 9 images with attributes"):
+        load_data(component, None, torch.device("cpu"))
 
 
 @pytest.mark.slow

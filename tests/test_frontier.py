@@ -242,6 +242,8 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
     assert published.points(suite({"decoding": "block"}), "mse") == []
     assert {v.victim.model.name for v in load("xia2025").victims} == {"vgg11"}
     assert len(published.points(load("xia2025"), "mse")) == 15
+    narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
+    assert len(published.points(narrow, "mse")) == 15
     assert published.points(suite(), "ssim") == []  # theirs is another SSIM
 
 

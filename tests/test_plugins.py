@@ -220,6 +220,10 @@ UNUSABLE = [
     (DEFENSE.replace("by: float = 0.5", "by: 'Gone' = 0.5"), "whose type cannot be read"),
     (DEFENSE.replace("by: float = 0.5", "by: float"), "has no default for its option 'by'"),
     (DEFENSE.replace("= 0.5", "= 'far'"), "has defaults that are not valid: by = 'far'"),
+    (
+        DEFENSE.replace('    strength = "by"', '    of_model = {"nope": "channels"}'),
+        "of_model for 'nope', which is none of its options",
+    ),
     (DEFENSE.replace('"by"', '"nope"'), "strength = 'nope', which is none of its options"),
     (DEFENSE.replace("by: float", "use: float").replace("= by", "= use"), "a word that suites use"),
     (ATTACK.replace("closed_form", "closed"), "should have a kind, one of floor, closed_form"),

@@ -48,6 +48,18 @@ def test_a_foreign_attacker_has_images_of_another_set_and_all_else_is_the_same(s
     assert len(away.argmin(1).unique()) == len(made)
 
 
+def test_both_sets_of_a_foreign_attacker_are_fetched_where_they_are_missing(mine, monkeypatch):
+    fetched = []
+    for component in (Cifar10, TinyImageNet):
+        monkeypatch.setattr(component, "fetch", lambda self, root: fetched.append(self.name))
+    foreign = DATASETS["cifar10_foreign"]
+    foreign().fetch(mine)
+    assert fetched == []
+    shutil.rmtree(mine / TINY)
+    foreign().fetch(mine)
+    assert fetched == ["tiny_imagenet"]
+
+
 def test_the_published_split_is_exactly_theirs():
     x = torch.arange(60_000, dtype=torch.uint8).view(-1, 1, 1, 1)
     y = torch.arange(60_000) % 10

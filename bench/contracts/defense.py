@@ -55,8 +55,6 @@ def _strength(subject: Subject) -> None:
         knob is None or knob in options,
         f"strength = {knob!r} is none of its options ({', '.join(options) or 'it has none'})",
     )
-    for own in subject.component.of_model:
-        require(own in options, f"of_model names {own!r}, which is none of its options")
     roles = get_args(Role)
     require(subject.component.role in roles, f"role should be one of {', '.join(roles)}")
     group = subject.component.group

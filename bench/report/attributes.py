@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smashbench.bench.report.images import by_group, of_some
+from smashbench.bench.report.images import of_some
 from smashbench.bench.report.statistics import Estimate, means
 
 LABELS = {
@@ -26,5 +26,5 @@ def attribute_estimates(
         return {}
     ours = scores["attribute_from_release"].astype(np.float64)
     values = np.stack([ours, ours - scores["attribute_from_prediction"]])
-    tables = by_group(of_some(values, scores.get("attributed"))[:, :, None], groups)
+    tables = of_some(values[:, :, None], groups, scores.get("attributed"))
     return dict(zip(LABELS, means(tables, [(0.0, 1.0), (-1.0, 1.0)]), strict=True))

@@ -40,22 +40,37 @@ def by_group(values: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return linear
 
 
-def of_some(values: np.ndarray, masks: np.ndarray | None) -> np.ndarray:
-    """Values (..., seeds, images) of all images whose means over images are those over some: their
-    mean m for what does not count, and m + N / n (x - m) for n of N that do, so that the variance
-    of the mean is that of a sample of n.
+def of_some(values: np.ndarray, groups: np.ndarray | None, masks: np.ndarray | None) -> np.ndarray:
+    """``by_group`` of the values (k, seeds, repeats, images) of the images that count, alone.
+
+    Args:
+        values: of every image.
+        groups: (images,) ids, or None.
+        masks: (seeds, images), all rows alike, 1 for an image that counts; None where all do.
+    """
+    if masks is None:
+        return by_group(values, groups)
+    counts = masks[0] > 0
+    return by_group(values[..., counts], None if groups is None else groups[counts])
+
+
+def spread(values: np.ndarray, masks: np.ndarray | None) -> np.ndarray:
+    """Values (..., seeds, images) of all images whose means over images are those over the images
+    that count: their mean m for what does not, and m + N / n (x - m) for n of N that do. For draws
+    that are paired with those of errors, which are of all images; intervals are those of
+    ``of_some``, for what does not count is no evidence.
 
     Args:
         values: of every image.
         masks: (seeds, images), all rows alike, 1 for an image that counts; None where all do:
             ``values`` as they are.
 
-    >>> of_some(np.array([[1.0, 3.0, 9.0, 9.0]]), np.array([[1.0, 1.0, 0.0, 0.0]]))
+    >>> spread(np.array([[1.0, 3.0, 9.0, 9.0]]), np.array([[1.0, 1.0, 0.0, 0.0]]))
     array([[0., 4., 2., 2.]])
     """
     if masks is None:
         return values
     mask = masks[0].astype(np.float64)
     mean = (values @ mask / mask.sum())[..., None]
-    some: np.ndarray = mean + mask * (values - mean) * (len(mask) / mask.sum())
-    return some
+    found: np.ndarray = mean + mask * (values - mean) * (len(mask) / mask.sum())
+    return found

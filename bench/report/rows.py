@@ -14,7 +14,7 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
-from smashbench.bench.report.images import Images, by_group, of_some
+from smashbench.bench.report.images import Images, by_group, of_some, spread
 from smashbench.bench.report.record_table import record_line
 from smashbench.bench.report.statistics import Estimate, freedom, means, resample
 from smashbench.bench.store.files import DamagedError
@@ -142,9 +142,9 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     row.seeds = [record.config.seed for record in records]
     scores = _stacked([store.arrays(record, "scores") for record in records], records, store)
     images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
-    correct = of_some(scores["correct"].astype(float), scores.get("judged"))[None, :, None]
-    table = by_group(correct, images.groups)
-    row.accuracy = means(table, [ACCURACY.bounds])[0]
+    correct, judged = scores["correct"].astype(np.float64)[None, :, None], scores.get("judged")
+    row.accuracy = means(of_some(correct, images.groups, judged), [ACCURACY.bounds])[0]
+    table = by_group(spread(correct, judged), images.groups)
     row.inferred = attribute_estimates(scores, images.groups)
     row.draws["accuracy"] = resample(table)[0]
     row.freedom = freedom(table.shape[1:])

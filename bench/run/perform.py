@@ -22,8 +22,10 @@ from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.suite.config import AttackConfig, Component, VictimConfig
 from smashbench.bench.suite.source import scoring_of, source_of
 from smashbench.bench.suite.trial import Trial
-from smashbench.datasets import DATASETS, Split
+from smashbench.datasets import DATASETS, DatasetError, Split
 
+ATTRIBUTED = 10
+"""Fewest images of a part that have attributes, where any has."""
 PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "scikit-image")
 """What numbers depend on."""
 
@@ -67,6 +69,15 @@ def load_data(dataset: Component, data: Path | None, device: torch.device) -> Sp
 def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
     config = json.loads(dataset)
     split: Split = DATASETS[config["name"]](**config["options"]).load(data)
+    for name in ("aux", "test"):
+        attributes = getattr(split, name).attributes
+        if attributes is None:
+            continue
+        if (known := int((attributes >= 0).all(1).sum())) < ATTRIBUTED:
+            raise DatasetError(
+                f"part {name!r} has {known} images with attributes, too few to infer any: give "
+                f"{ATTRIBUTED} or more, or None for all"
+            )
     return split.to(device)
 
 

@@ -133,7 +133,8 @@ def check_current(suite: Suite, folder: Path) -> None:
     victims = [trial.victim for trial in suite.victims]
     components: list[tuple[str, Mapping[str, type], Component]]
     components = [("defense", DEFENSES, part) for c in victims for part in c.defense.parts]
-    components += [("data set", DATASETS, victims[0].dataset), ("model", MODELS, victims[0].model)]
+    components += [("data set", DATASETS, victims[0].dataset)]
+    components += [("model", MODELS, config.model) for config in victims]
     components += [("attack", ATTACKS, t.attack) for t in suite.attacks if t.attack]
     for what, table, config in components:
         if config.name not in table:

@@ -18,7 +18,7 @@ from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
 from smashbench.bench.run.perform import load_data
 from smashbench.bench.run.survey import State, survey
 from smashbench.bench.store.merge import merge
-from smashbench.bench.store.record import AttackRecord, VictimRecord
+from smashbench.bench.store.record import Arrays, AttackRecord, VictimRecord
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.submitting.finding import Finding
@@ -121,6 +121,8 @@ def _scores(suite: Suite, store: Store, data: Path | None) -> Iterator[Finding]:
     off = [r for r in victims if not np.isclose(r.floors["mean_image"]["mse"], floors["mse"], 1e-3)]
     if off:
         yield Finding("PROBLEM", "FVU is relative to another error than that of the mean image")
+    if any(_misjudged(store.arrays(record, "scores"), split) for record in victims):
+        yield Finding("PROBLEM", "accuracy is of other images than those that have a class")
     if not kept:
         yield Finding(
             "note",
@@ -136,6 +138,12 @@ def _scores(suite: Suite, store: Store, data: Path | None) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", f"{len(kept)} of {len(attacks)} attacks were scored again, and agree")
+
+
+def _misjudged(scores: Arrays, split: Split) -> bool:
+    """Whether accuracy is said to be of other images than those that have a class."""
+    judged = scores.get("judged", np.ones(len(split.test.y)))
+    return not np.array_equal(judged > 0, (split.test.y >= 0).numpy())
 
 
 def _agrees(record: AttackRecord, store: Store, split: Split) -> bool:

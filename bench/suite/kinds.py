@@ -105,6 +105,9 @@ def unusable(component: type) -> str:
     knob = getattr(component, "strength", None)
     if knob is not None and knob not in fields:
         return f"has strength = {knob!r}, which is none of its options"
+    for own in getattr(component, "of_model", ()):
+        if own not in fields:
+            return f"has of_model for {own!r}, which is none of its options"
     if hasattr(component, "needs") and getattr(component, "kind", None) not in KINDS_OF_ATTACKS:
         return f"should have a kind, one of {', '.join(KINDS_OF_ATTACKS)}"
     return ""

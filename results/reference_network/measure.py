@@ -65,10 +65,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "batch 125": (MIDDLE, {"batch_size": 125, "lr": 0.06}),
     "shift by 2, EMA": (MIDDLE, BETTER),
     "shift by 2, EMA, twice the rate": (MIDDLE, BETTER | {"lr": 0.24}),
-    "shift by 2, EMA, batch 250": (MIDDLE, BETTER | {"batch_size": 250, "lr": 0.085}),
     "shift by 2, EMA, batch 125": (MIDDLE, BETTER | {"batch_size": 125, "lr": 0.06}),
-    "shift by 2, EMA, random flips": (MIDDLE, BETTER | {"flip": "random"}),
-    "shift by 2, EMA, no whitening": (MIDDLE | {"whitening": False}, BETTER),
     "reference, batch 125": (REFERENCE, SMALL_BATCH),
     "reference, batch 125, twice the rate": (REFERENCE, SMALL_BATCH | {"lr": 0.12}),
 }
@@ -76,10 +73,6 @@ FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "reference, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 10}),
-    "middle, shift by 2, EMA, batch 125": (
-        MIDDLE,
-        BETTER | {"batch_size": 125, "lr": 0.06, "epochs": 7},
-    ),
 }
 
 
