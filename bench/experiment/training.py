@@ -40,7 +40,7 @@ class Training(Frozen):
         average: weights that are averaged along the training, see ``average.Average``.
         recalibrate: the statistics of batch normalisation, which trail the weights, are computed
             anew for the last ones, before anything is released.
-        precision: of the networks; penalties are always in float32.
+        precision: of the networks, and of the products of Muon; penalties are always in float32.
     """
 
     epochs: PositiveInt
