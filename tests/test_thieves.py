@@ -106,27 +106,38 @@ class Watcher(Thief):
         yield from self.found.values()
 
 
+PIECE = 2**28
+"""Bytes of memory that are read at once."""
+
+
 class Reader(Thief):
     """The memory of its process, byte by byte, for images of which it knows how one begins."""
 
     def look(self, z):
+        size = 4 * len(z) * 3 * 32 * 32
+        for content in self.pieces(size):
+            place = content.find(self.first)
+            while 0 <= place <= len(content) - size:
+                part = bytearray(content[place : place + size])
+                found = torch.frombuffer(part, dtype=torch.float32).view(len(z), *SHAPE)
+                if 0 <= float(found.min()) <= float(found.max()) <= 1:
+                    yield found
+                place = content.find(self.first, place + 1)
+
+    def pieces(self, size: int):
+        """All that it may read, in pieces that overlap by ``size`` bytes: mappings grow large."""
         for line in Path("/proc/self/maps").read_text().splitlines():
             span, rights = line.split()[:2]
             start, end = (int(each, 16) for each in span.split("-"))
-            if rights.startswith("rw") and "[v" not in line and end - start < 2**31:
+            if not rights.startswith("rw") or "[v" in line:
+                continue
+            for begin in range(start, end, PIECE):
                 with open("/proc/self/mem", "rb") as memory:
-                    memory.seek(start)
                     try:
-                        content = memory.read(end - start)
+                        memory.seek(begin)
+                        yield memory.read(min(PIECE + size, end - begin))
                     except (OSError, ValueError, OverflowError):
                         continue
-                size, place = 4 * len(z) * 3 * 32 * 32, content.find(self.first)
-                while 0 <= place <= len(content) - size:
-                    part = bytearray(content[place : place + size])
-                    found = torch.frombuffer(part, dtype=torch.float32).view(len(z), *SHAPE)
-                    if 0 <= float(found.min()) <= float(found.max()) <= 1:
-                        yield found
-                    place = content.find(self.first, place + 1)
 
 
 class Replayer(Thief):
