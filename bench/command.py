@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 EXAMPLES = {
     "run": """
   smashbench run quick
-  smashbench run cifar10_cpu --data ~/data
+  smashbench run zoo --data ~/data
   smashbench run quick --only defense=noise --only seed=0 --dry-run
   smashbench run quick --set seeds=[0,1,2] --set training.epochs=20 --out results/longer""",
     "rerun": """
@@ -57,7 +57,7 @@ EXAMPLES = {
   smashbench pack audit""",
     "submit-check": """
   smashbench submit-check results/mine/packed.zip
-  smashbench submit-check mine/packed.zip --board results/cifar10_cpu --plugin my_defense.py""",
+  smashbench submit-check mine/packed.zip --board results/zoo --plugin my_defense.py""",
     "compare": """
   smashbench compare results/quick again""",
     "audit": """

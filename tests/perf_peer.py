@@ -58,7 +58,7 @@ SCHEDULE = Training(
 )
 """Their training."""
 OURS = Training(epochs=EPOCHS, lr=0.01)
-"""That of the suite ``cifar10_cpu``."""
+"""What the ``small`` network takes with Adam."""
 BUDGETS = {"reference_decoder": (1, 2, 4), "decoder": (50, 150, 400)}
 """Epochs and steps: fits of their own, each with a schedule that ends there."""
 

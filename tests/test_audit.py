@@ -13,6 +13,7 @@ from smashbench.bench.auditing import budget, plan
 from smashbench.bench.auditing.budget import Clock, Pace
 from smashbench.bench.auditing.curves import SWEPT
 from smashbench.bench.auditing.report import check
+from smashbench.bench.auditing.verdict import RANKS
 from smashbench.bench.auditing.world import World
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
@@ -133,7 +134,10 @@ def test_the_verdict_counts_what_was_found(report):
     explained = 1 - report.worst.estimates["fvu"].mean
     assert f"rebuilds {round(100 * explained)} % [" in told
     assert "An attacker with 140 images" in told
-    assert "of 60 images are re-identified" in told
+    shares = {what: report.value(name).mean for name, what in RANKS.items()}
+    best = max(shares, key=shares.__getitem__)
+    assert f"{round(100 * shares[best])} % [" in told
+    assert f"of 60 images are re-identified by the {best} of their reconstruction" in told
     assert "(chance 1.7 %)" in told
 
 

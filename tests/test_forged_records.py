@@ -172,7 +172,7 @@ def all_free(found: dict[str, set[str]]) -> None:
 @pytest.mark.parametrize("kind", ["victim", "attack", "failed"])
 def test_a_forged_record_is_one_clear_error_or_harmless(folder, kind):
     found = accepted(folder, trials(folder)[kind].key)
-    assert sum(map(len, found.values())) < 80
+    assert sum(map(len, found.values())) < 90
     all_free(found)
 
 

@@ -47,10 +47,7 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
     merged = [line for line in lines if line.startswith("report")]
     assert len(checked) == len(merged) == 2
     good = "results/submissions/good"
-    assert (
-        f"{good}/packed.zip --board results/cifar10_cpu --plugin {good}/my_defense.py"
-        in (checked[0])
-    )
+    assert f"{good}/packed.zip --board results/zoo --plugin {good}/my_defense.py" in (checked[0])
     assert not any("old" in line for line in lines)
     for line in lines:
         parser().parse_args(line.split())

@@ -8,6 +8,9 @@ from smashbench.bench.report.statistics import Estimate
 if TYPE_CHECKING:
     from smashbench.bench.auditing.report import Report
 
+RANKS = {"rank_1": "pixels", "rank_1_features": "edges"}
+"""What each of these compares."""
+
 
 def verdict(report: "Report") -> list[str]:
     """What was found; the first sentence is the verdict."""
@@ -22,10 +25,11 @@ def verdict(report: "Report") -> list[str]:
         )
     else:
         explained = Estimate(1 - fvu.mean, 1 - fvu.high, 1 - fvu.low)
+        what, share = identified_by(report)
         told.append(
             f"An attacker with {facts.aux:,} images of its own and their features rebuilds "
             f"{percent(explained)} of the variance of an image from one release, "
-            f"and {percent(report.value('rank_1'))} of {facts.test:,} images are re-identified by "
+            f"and {percent(share)} of {facts.test:,} images are re-identified by the {what} of "
             f"their reconstruction (chance {100 / facts.test:.1f} %); the strongest attack is "
             f"{worst.name}."
         )
@@ -40,6 +44,13 @@ def verdict(report: "Report") -> list[str]:
             "leaks more than this. A larger --budget says how much."
         )
     return told
+
+
+def identified_by(report: "Report") -> tuple[str, Estimate]:
+    """What of reconstructions tells best which images they are of, and the share of those that are
+    nearest to their own."""
+    found = {what: report.value(name) for name, what in RANKS.items() if name in report.metrics}
+    return max(found.items(), key=lambda each: each[1].mean)
 
 
 def half(report: "Report") -> int | None:

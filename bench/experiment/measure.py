@@ -9,7 +9,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate
 from smashbench.attacks.base import OversizedError
 from smashbench.bench.experiment.bounds import lower_bound, optimum
 from smashbench.bench.experiment.inferred import inferred
-from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.metrics.score import scores_of
 from smashbench.bench.experiment.results import (
     DefenseFacts,
@@ -105,9 +105,21 @@ def correct_share(victim: Victim, z: Tensor, y: Tensor, seed: int) -> Tensor:
     return torch.stack(hits).float().mean(0)
 
 
+_MEASURED: list[tuple[Split, dict[str, Metric], Floors]] = []
+"""The floors of the images that were measured last: those of every victim of them."""
+
+
 def floors_of(split: Split) -> Floors:
     """Metrics of what needs no attack: the train mean, the true class's train mean, and
     thumbnails of the test images themselves."""
+    for images, metrics, floors in _MEASURED:
+        if images is split and metrics == METRICS:
+            return floors
+    _MEASURED[:] = [(split, dict(METRICS), floors := _floors(split))]
+    return floors
+
+
+def _floors(split: Split) -> Floors:
     x, train_x, train_y = split.test.x, split.train.x, split.train.y
     mean = train_x.mean(0)
     label = torch.arange(split.classes, device=x.device)

@@ -8,6 +8,7 @@ from smashbench.bench.experiment.metrics.leaked_bits import LEAKED_BITS
 from smashbench.bench.experiment.metrics.least_protected import LEAST_PROTECTED
 from smashbench.bench.experiment.metrics.mse import MSE
 from smashbench.bench.experiment.metrics.psnr import PSNR
+from smashbench.bench.experiment.metrics.recognised import RANK_1_FEATURES, RANK_5_FEATURES
 from smashbench.bench.experiment.metrics.reidentified import RANK_1, RANK_5
 from smashbench.bench.experiment.metrics.ssim import SSIM
 
@@ -16,7 +17,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         *(MSE, SSIM, PSNR, FVU),
         *(LEAST_PROTECTED, COARSE_FVU, MIDDLE_FVU, FINE_FVU),
-        *(RANK_1, RANK_5, LEAKED_BITS),
+        *(RANK_1, RANK_5, RANK_1_FEATURES, RANK_5_FEATURES, LEAKED_BITS),
     )
 }
 
