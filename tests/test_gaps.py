@@ -68,6 +68,48 @@ def test_a_channel_that_is_hardly_ever_sent_does_not_blow_up():
     torch.testing.assert_close(guess, usual)
 
 
+def test_a_zero_by_rounding_is_no_gap():
+    """Of a hundred million noisy features one is zero. As a gap in a channel that never had one
+    it would be a million standard deviations from usual, and one such step ruins a fit."""
+    z = 0.5 + 0.1 * torch.randn(1500, 3, 4, 4)
+    gaps = gaps_of(z)
+    assert gaps.always.all()
+    rare = z[:2].clone()
+    rare[0, 0, 0, 0] = 0.0
+    shown = gaps.shown(rare)
+    assert shown[:, 3:].min() == 1
+    assert shown[0, 0, 0, 0] == gaps.low[0, 0, 0]  # a feature like others, as low as was seen
+    assert gaps.united(rare[None])[:, 6:].min() == 1
+
+    unusual = torch.zeros(1500, 1, 1, 1)
+    unusual[0] = 0.5
+    gaps = gaps_of(unusual)
+    assert gaps.never.all()
+    assert gaps.shown(unusual[:1])[0, 1] == 0
+    assert gaps.united(unusual[None, :2])[0, 1:].abs().max() == 0
+
+
+def test_a_fit_that_draws_such_a_zero_is_like_others():
+    x = images(200)
+    drawn = []
+
+    def fitted(zero: bool) -> MaskDecoder:
+        def draw(index):
+            drawn.append(len(index))
+            z = encode(x)[index] + 0.5
+            if zero and len(drawn) == 20:  # amid the training
+                z[0, 0, 0, 0] = 0.0
+            return z
+
+        drawn.clear()
+        torch.manual_seed(0)
+        return MaskDecoder(**SMALL).fit(served(world(x, encode), draw=draw))
+
+    usual, other = (fitted(zero).history_[-1] for zero in (False, True))
+    assert len(drawn) > 20
+    assert other == pytest.approx(usual, rel=0.05)
+
+
 def test_masks_tell_a_decoder_more_than_zeros_and_a_union_more_than_a_mean():
     torch.manual_seed(0)
     x = images(600)
