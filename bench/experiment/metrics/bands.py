@@ -18,7 +18,7 @@ def spectrum(x: "Tensor") -> "Tensor":
     index. Its axes are close to the principal ones of natural images, and need no data.
 
     >>> import torch
-    >>> spectrum(torch.full((1, 1, 2, 2), 0.5)).round(decimals=3).flatten().tolist()
+    >>> spectrum(torch.full((1, 1, 2, 2), 0.5)).abs().round(decimals=3).flatten().tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
     for axis in (1, 2, 3):
