@@ -63,6 +63,46 @@ def test_a_packed_run_is_done_and_a_new_record_counts(packed, here):
     assert Store(packed).attack(trial.key)
 
 
+NONE = ("smoke", "--only", "defense=none", "--workers", 1)
+
+
+@pytest.mark.slow
+def test_a_pack_goes_on_without_weights(packed, here):
+    """Where it was made: the victim comes out as before, so that what was finished counts."""
+    shutil.rmtree(packed / "victims")
+    again = (*NONE, "--only", "attack=gmm", "--set", "attack_seeds=2", "--out", packed)
+    assert "2 to run" in here("run", *again, "--dry-run").stdout  # the victim, and a second fit
+    done = here("run", *again)
+    assert (done.returncode, done.stderr) == (0, "")
+    suite, store = read_suite(packed), Store(packed)
+    states = survey(suite, store)
+    assert {states[trial.key].state for trial in suite.victims} == {"done"}
+    fits = [trial for trial in suite.attacks if trial.attack.label == "gmm"]
+    assert [states[trial.key].state for trial in fits[:2]] == ["done", "done"]
+
+
+@pytest.mark.slow
+def test_where_a_victim_comes_out_with_other_weights_its_attacks_are_done_again(copy, run, here):
+    """As on another processor than that of the pack; the row is never of two trainings."""
+    store, suite = Store(copy), read_suite(copy)
+    victim = suite.victims[0]
+    ours = [trial for trial in suite.attacks if trial.parent == victim.key]
+    other = 64 * "a"
+    store.write(store.victim(victim.key).model_copy(update={"checkpoint_sha256": other}))
+    for trial in ours:
+        record = store.attack(trial.key)
+        store.write(record.model_copy(update={"victim_sha256": other, "flags": ["not_converged"]}))
+    store.victim_path(victim.key).unlink()
+    store.record_path(ours[0].key).unlink()
+    done = here("run", *NONE, "--out", copy)
+    assert done.returncode == 0
+    assert f"{len(ours) - 1} finished trials are done again" in done.stderr
+    for trial in (victim, *ours):
+        assert store.read(trial.key).made_sha256 == Store(run).read(trial.key).made_sha256
+        assert store.read(trial.key).basis == Store(run).read(trial.key).basis
+    assert (copy / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
+
+
 @pytest.mark.slow
 def test_without_samples_all_tables_are_there_and_the_pictures_of_images_are_not(
     packed, run, here, tmp_path

@@ -96,6 +96,13 @@ def test_a_quarter_right_of_ten_classes_is_a_collapse(tmp_path):
     assert "utility_collapse" in board.rows[0].flags
 
 
+def test_an_attack_on_other_weights_than_the_rows_is_missing(tmp_path):
+    """The accuracy is of one training, and the error of another: they are no row."""
+    board = world(tmp_path, {"gmm": (0.02, 0.5)}, victim_sha256=64 * "1")
+    (row,) = board.rows
+    assert (row.missing, row.attacks) == (2, {})
+
+
 def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):
     attacks = {"gmm": (0.02, 0.5), "decoder": (0.01, 0.6)}
     board = world(tmp_path, attacks, lost={("decoder", 1)})

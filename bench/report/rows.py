@@ -114,9 +114,15 @@ def _row(
         trained.append(record)
         for trial in attacks_on[victim.key]:
             run = records[trial.key]
-            if isinstance(run, AttackRecord) and trial.attack:
+            if isinstance(run, FailedRecord) and run.left_out:
+                continue
+            if (
+                isinstance(run, AttackRecord)
+                and trial.attack
+                and run.victim_sha256 == record.checkpoint_sha256
+            ):
                 attacked[trial.attack.label].append(run)
-            elif not (isinstance(run, FailedRecord) and run.left_out):
+            else:  # or of other weights than the accuracy is of
                 row.missing += 1
     if not trained:
         return row

@@ -14,7 +14,7 @@ from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
 from smashbench.bench.run.selection import choose, selection
-from smashbench.bench.run.survey import Standing, mend
+from smashbench.bench.run.survey import Standing, left_behind, mend
 from smashbench.bench.store.saved_suite import keep_sources, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
@@ -45,6 +45,15 @@ def execute(
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
     failures = _run(suite, chosen, options, standings) if chosen else 0
+    trained = any(trial.attack is None for trial in chosen)
+    store, keep = Store(options.folder), options.keep_outdated
+    if trained and limit is None and (behind := left_behind(suite, standings, store, keep=keep)):
+        print(
+            f"{len(behind)} finished trials are done again: their victims had to be trained again, "
+            "and have other weights on this machine",
+            file=sys.stderr,
+        )
+        failures += _run(suite, behind, options, standings)
     if failures:
         print(f"{failures} trials failed: smashbench status {options.folder} says why")
     return failures

@@ -1,5 +1,6 @@
 """What of a suite is done."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -65,21 +66,32 @@ def survey(
             standings[trial.key] = _on_victim(standings[trial.key], standings.get(trial.parent))
     needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in FINISHED}
     for trial in (*suite.starts, *suite.victims) if deep else ():
-        standing = standings[trial.key]
-        if standing.weights and standing.state in FINISHED and trial.key in needed:
-            try:
-                store.weights(trial.key, standing.weights)
-            except DamagedError as damage:
-                standings[trial.key] = Standing("damaged", damage=damage)
+        if trial.key in needed:
+            standings[trial.key] = _with_weights(trial, standings[trial.key], store)
     return standings
 
 
 def standing_of(trial: Trial, store: Store, *, keep: bool = False) -> Standing:
-    """The standing of one trial, with its arrays verified."""
+    """The standing of one trial that is to run or has run, with what it made verified. A victim is
+    not done without its weights, which a pack does not hold: who asks has attacks that need them.
+    """
     standing = _examine(trial, store, keep, deep=True)
-    if trial.parent is None:
-        return standing
-    return _on_victim(standing, _examine(parent_of(trial), store, keep, deep=False))
+    if trial.parent is not None:
+        standing = _on_victim(standing, _examine(parent_of(trial), store, keep, deep=False))
+    return standing if trial.attack else _with_weights(trial, standing, store)
+
+
+def left_behind(
+    suite: Suite, before: Mapping[str, Standing], store: Store, *, keep: bool = False
+) -> list[Trial]:
+    """What was finished ``before`` a run that has trained its victim again, to other weights, as
+    another processor does."""
+    now = survey(suite, store, keep=keep)
+    return [
+        trial
+        for trial in suite.trials
+        if before[trial.key].state in FINISHED and now[trial.key].state == "outdated"
+    ]
 
 
 def is_done(trial: Trial, store: Store, *, keep: bool = False) -> bool:
@@ -101,6 +113,19 @@ def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
     if standing.basis is None or standing.state == "unverified":
         return standing
     return standing if victim and standing.basis == victim.weights else Standing("outdated")
+
+
+def _with_weights(trial: Trial, standing: Standing, store: Store) -> Standing:
+    """The standing of a victim whose weights somebody needs: missing without them, as it is where
+    it came in a pack."""
+    if standing.weights and standing.state in FINISHED:
+        if not store.victim_path(trial.key).exists():
+            return standing._replace(state="missing")
+        try:
+            store.weights(trial.key, standing.weights)
+        except DamagedError as damage:
+            return Standing("damaged", damage=damage)
+    return standing
 
 
 def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
@@ -159,6 +184,4 @@ def mend(
         if standing.damage and not store.claimed(key):  # else another run is about to write it
             damages.append(standing.damage)
             store.set_aside(standing.damage.path)
-            if standing.damage.path == store.victim_path(key):
-                store.set_aside(store.record_path(key))
     return standings, damages
