@@ -5,8 +5,8 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from smashbench.bench import commands as do
 from smashbench.bench.errors import BenchError
@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     found too much, 2 for bad input."""
     choice = parser().parse_args(arguments)
     try:
-        code: int = choice.command(choice)
+        return choice.command(choice)
     except Exception as error:
         datasets = sys.modules.get("smashbench.datasets")  # imports PyTorch: not always needed
         if not isinstance(error, BenchError | (datasets.DatasetError if datasets else BenchError)):
@@ -28,7 +28,6 @@ def main(arguments: list[str] | None = None) -> int:
         again = shlex.join(sys.argv[1:] if arguments is None else arguments)
         print(f"\ninterrupted; to continue: smashbench {again}", file=sys.stderr)
         return 130
-    return code
 
 
 EXAMPLES = {
@@ -74,27 +73,27 @@ EXAMPLES = {
 """What people type, by command; a test parses each."""
 
 
-class _Command(argparse.ArgumentParser):
-    """A command, with examples below its help."""
-
-    def __init__(self, **options: Any) -> None:
-        name = options["prog"].split()[-1]
-        super().__init__(
-            epilog=f"examples:{EXAMPLES[name]}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **options,
-        )
-
-
 def parser() -> argparse.ArgumentParser:
     """What the command line takes."""
     parser = argparse.ArgumentParser(
         prog="smashbench",
         description="Privacy attacks and defenses for split inference, benchmarked.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
-    run = commands.add_parser("run", help="run a suite, or continue it, and report")
-    run.set_defaults(command=do.run)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, does: Callable[[argparse.Namespace], int], about: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=about,
+            epilog=f"examples:{EXAMPLES[name]}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(command=does)
+        return command
+
+    run = add("run", do.run, "run a suite, or continue it, and report")
     run.add_argument("suite", help="name of a built-in suite or path of a TOML file")
     run.add_argument("--out", type=Path, metavar="DIR", help="default: results/SUITE")
     run.add_argument("--dry-run", action="store_true", help="list the trials and stop")
@@ -106,23 +105,18 @@ def parser() -> argparse.ArgumentParser:
         help="run only these, e.g. defense=noise; fields: defense, strength, attack, seed",
     )
     run.add_argument("--limit", type=int, metavar="N", help="run at most N trials, then report")
-    rerun = commands.add_parser("rerun", help="continue whatever suite a folder holds")
-    rerun.set_defaults(command=do.rerun)
+    rerun = add("rerun", do.rerun, "continue whatever suite a folder holds")
     rerun.add_argument("folder", type=Path, metavar="DIR")
     rerun.add_argument("--failed", action="store_true", help="only the trials that failed")
-    rescore = commands.add_parser("rescore", help="measure again with changed or added metrics")
-    rescore.set_defaults(command=do.rescore)
+    rescore = add("rescore", do.rescore, "measure again with changed or added metrics")
     rescore.add_argument("folder", type=Path, metavar="DIR")
-    trial = commands.add_parser("trial", help="run single trials, for a scheduler of your own")
-    trial.set_defaults(command=do.trial)
+    trial = add("trial", do.trial, "run single trials, for a scheduler of your own")
     trial.add_argument("keys", nargs="+", metavar="KEY", help="as `run --dry-run` lists them")
     trial.add_argument("--out", type=Path, metavar="DIR", required=True, help="results folder")
     trial.add_argument("--suite", help="where the keys are from; default: the folder's suite")
-    status = commands.add_parser("status", help="what is done, failed and missing, and why")
-    status.set_defaults(command=do.status)
+    status = add("status", do.status, "what is done, failed and missing, and why")
     status.add_argument("folder", type=Path, metavar="DIR")
-    report = commands.add_parser("report", help="write tables and figures of a results folder")
-    report.set_defaults(command=do.report)
+    report = add("report", do.report, "write tables and figures of a results folder")
     report.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="several: one board")
     report.add_argument("--out", type=Path, metavar="DIR", help="default: the folder itself")
     report.add_argument(
@@ -130,8 +124,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a defense that a later folder has, too, has its rows alone",
     )
-    figure = commands.add_parser("figure", help="draw figures for a paper, in a column's width")
-    figure.set_defaults(command=do.figure)
+    figure = add("figure", do.figure, "draw figures for a paper, in a column's width")
     figure.add_argument("folder", type=Path, metavar="DIR")
     figure.add_argument("names", nargs="*", metavar="NAME", help="e.g. tradeoff_fvu; default: all")
     figure.add_argument(
@@ -141,32 +134,25 @@ def parser() -> argparse.ArgumentParser:
         help="PDF, SVG or PNG; default: paper",
     )
     figure.add_argument("--out", type=Path, metavar="DIR", help="default: DIR/STYLE")
-    pack = commands.add_parser("pack", help="records and scores into one file: to share, for speed")
-    pack.set_defaults(command=do.pack)
+    pack = add("pack", do.pack, "records and scores into one file: to share, for speed")
     pack.add_argument("folder", type=Path, metavar="DIR")
     pack.add_argument(
         "--reconstructions", action="store_true", help="pack these, too: large, for new metrics"
     )
-    submit = commands.add_parser("submit-check", help="may a packed run or audit stand on a board?")
-    submit.set_defaults(command=do.submit_check)
+    submit = add("submit-check", do.submit_check, "may a packed run or audit stand on a board?")
     submit.add_argument("file", type=Path, metavar="FILE", help="of `pack`; or a results folder")
     submit.add_argument(
         "--board", type=Path, metavar="DIR", help="the results that it is to stand beside"
     )
-    compare = commands.add_parser("compare", help="rows that moved beyond their intervals")
-    compare.set_defaults(command=do.compare)
+    compare = add("compare", do.compare, "rows that moved beyond their intervals")
     compare.add_argument("before", type=Path, metavar="DIR_A")
     compare.add_argument("after", type=Path, metavar="DIR_B")
-    audit = commands.add_parser("audit", help="attack an encoder of your own, or its features")
-    audit.set_defaults(command=do.audit)
+    audit = add("audit", do.audit, "attack an encoder of your own, or its features")
     _audit_options(audit)
-    listing = commands.add_parser("list", help="defenses, attacks, datasets, models and suites")
-    listing.set_defaults(command=do.list_all)
-    check = commands.add_parser("check", help="test the components of plug-ins, and explain")
-    check.set_defaults(command=do.check)
+    listing = add("list", do.list_all, "defenses, attacks, datasets, models and suites")
+    check = add("check", do.check, "test the components of plug-ins, and explain")
     check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="e.g. my_defense.py")
-    fetch = commands.add_parser("fetch", help="download a data set")
-    fetch.set_defaults(command=do.fetch)
+    fetch = add("fetch", do.fetch, "download a data set")
     fetch.add_argument("dataset")
     for command in (run, trial):
         command.add_argument(
@@ -244,7 +230,14 @@ def _audit_options(audit: argparse.ArgumentParser) -> None:
         "--tune-head", action="store_true", help="tune a copy of the head to each what-if defense"
     )
     how.add_argument("--test-share", type=float, default=0.3, metavar="SHARE", help="default: .3")
-    how.add_argument("--budget", type=float, default=5, metavar="MINUTES", help="about; default: 5")
+    how.add_argument(
+        "--budget",
+        type=float,
+        default=5,
+        metavar="MINUTES",
+        dest="minutes",
+        help="about; default: 5",
+    )
     how.add_argument("--memory", type=float, default=4, metavar="GIB", help="default: 4")
     how.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     how.add_argument(

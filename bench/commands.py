@@ -126,7 +126,7 @@ def trial(choice: Namespace) -> int:
     if choice.suite:
         plug(choice.plugins)
         chosen = toml.load(choice.suite, choice.settings, choice.plugins)
-        check_keys(chosen, choice.keys)
+        check_keys(chosen, choice.keys)  # before anything is written
         if (folder / "suite.json").exists():
             if {t.key for t in read_suite(folder).trials} != {t.key for t in chosen.trials}:
                 raise BenchError(
@@ -138,6 +138,7 @@ def trial(choice: Namespace) -> int:
         raise BenchError("--set needs --suite: without it, the folder's suite is meant as it is")
     else:
         chosen = _saved(choice, folder)
+        check_keys(chosen, choice.keys)
     failures = run_single(chosen, choice.keys, folder, _data(choice), _minutes(choice))
     return 1 if failures else 0
 

@@ -1,5 +1,6 @@
 """Errors that a person can act on: one message, no traceback."""
 
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -23,3 +24,11 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     listed = ", ".join(known[:SHOWN]) + (f", ... ({len(known)})" if len(known) > SHOWN else "")
     hint = f"did you mean {close[0]!r}?" if close else f"choose from {listed}"
     return f"unknown {what} {name!r}; {hint}"
+
+
+def line_in(file: str, error: BaseException) -> int | None:
+    """The line of a file that an error came through last, or where its syntax is wrong."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    trace = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(trace) if frame.filename == file), None)

@@ -18,31 +18,10 @@ def plug(paths: Iterable[Path], *, lenient: bool = False) -> list["Loaded"]:
     from smashbench.bench.suite.kinds import KINDS, Kind  # here: the help needs no pydantic
     from smashbench.bench.suite.plugins import load_installed, load_plugin
 
-    KINDS.setdefault("FIGURES", Kind("figure", _figure, _figures, instances=True))
-    KINDS.setdefault("ENGINES", Kind("engine", _engine, _engines))
+    for kind in (
+        Kind("figure", "smashbench.bench.report.figures", "Figure", "FIGURES", instances=True),
+        Kind("engine", "smashbench.bench.run.engines", "Engine", "ENGINES"),
+    ):
+        KINDS.setdefault(kind.title, kind)
     load_installed()
     return [load_plugin(path, lenient=lenient) for path in paths]
-
-
-def _figure() -> type:
-    from smashbench.bench.report.figures import Figure
-
-    return Figure
-
-
-def _figures() -> object:
-    from smashbench.bench.report.figures import FIGURES
-
-    return FIGURES
-
-
-def _engine() -> type:
-    from smashbench.bench.run.engines import Engine
-
-    return Engine
-
-
-def _engines() -> object:
-    from smashbench.bench.run.engines import ENGINES
-
-    return ENGINES

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def grid() -> list[str]:
                     engine.wait(60)
                 started = time.perf_counter()
                 todo = trials[workers:]
-                with Progress(len(todo), 0, 0) as progress:
+                with closing(Progress(len(todo), 0, 0)) as progress:
                     Scheduler(todo, Store(Path(folder)), engine, Estimates([], {})).run(progress)
                 times.append(1000 * (time.perf_counter() - started) / len(todo))
                 engine.close()

@@ -1,5 +1,7 @@
 """Whether intervals hold the truth as often as they say, in worlds made up for it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import against_noise, by_defense
 from smashbench.bench.report.images import by_group
 from smashbench.bench.report.statistics import freedom, interval, means, resample
+from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
 from tests import forge
 
@@ -116,7 +119,7 @@ def world(rng: np.random.Generator, seeds: int, groups: np.ndarray) -> Board:
                     summary.estimates["fvu"] = estimate
                     row.attacks, row.draws["mse"] = {"gmm": summary}, row.draws["fvu"]
             rows.append(row)
-    return Board(Suite("hand", "", (), ()), rows, {})
+    return Board(Suite("hand", "", (), ()), rows, {}, Store(Path()))
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])

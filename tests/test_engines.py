@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def run(trials: list[Trial], folder: Path, workers: int = 2) -> Scheduler:
     engine = local(folder, workers)
     try:
         scheduler = Scheduler(trials, Store(folder), engine, Estimates([], {}))
-        with Progress(len(trials), 0, workers) as progress:
+        with closing(Progress(len(trials), 0, workers)) as progress:
             scheduler.run(progress)
     finally:
         engine.close()
@@ -120,7 +121,7 @@ def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     estimates.observe(quick[0], 0.1)
     estimates.observe(slow[0], 100)
     scheduler = Scheduler([*victims, *quick, *slow], Store(tmp_path), engine, estimates)
-    with Progress(6, 0, 1) as progress:
+    with closing(Progress(6, 0, 1)) as progress:
         scheduler.run(progress)
     engine.close()
     assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]

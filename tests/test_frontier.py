@@ -1,5 +1,7 @@
 """Frontiers, ranks and paired comparisons, on numbers one can check by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.report.verdict import verdict
 from smashbench.bench.report.view import view
+from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.toml import load
 from smashbench.bench.suite.trial import Suite, victim_trial
@@ -119,7 +122,7 @@ def row(defense, strength, accuracy, error, noise=0.0, jitter=0.0) -> Row:
 
 
 def board(*rows) -> Board:
-    return Board(Suite("hand", "", (), ()), list(rows), {})
+    return Board(Suite("hand", "", (), ()), list(rows), {}, Store(Path()))
 
 
 def by_name(*rows) -> dict[str, dict[str, object]]:

@@ -1,5 +1,8 @@
 """Rows, worst cases, flags and matched accuracies from records made by hand."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,9 +13,12 @@ from smashbench.bench.report import tables
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import at_accuracy
 from smashbench.bench.report.flags import raise_flags
-from smashbench.bench.report.rows import board_of
+from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.text import estimate
+from smashbench.bench.report.write import write_report
+from smashbench.bench.run.attempt import failure
+from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
 from tests.forge import HASH, attack_summary, attack_trial, keep_attack, keep_victim, victim_trial
@@ -220,7 +226,7 @@ def test_a_control_fails_for_the_rows_of_its_own_seed(tmp_path, broken):
     (control,) = board.controls
     assert {seed for seed, fvu in control.broken.items() if fvu > 0.5} == set(broken)
     alone = Row("noise", 1.0, seeds=[1], attacks=board.rows[0].attacks)
-    raise_flags(Board(board.suite, [alone, control], {}))
+    raise_flags(Board(board.suite, [alone, control], {}, board.store))
     assert ("control_failed" in alone.flags) == (1 in broken)
 
 
@@ -253,3 +259,17 @@ def test_a_suite_of_repeats_alone_says_so(tmp_path):
 def test_records_of_different_images_are_no_board(tmp_path):
     with pytest.raises(BenchError, match=rf"made from different images \({HASH}, {16 * 'e'}\)"):
         world(tmp_path, {"decoder": (0.01, 0.5)}, data_hash=16 * "e")
+
+
+def test_a_row_whose_trainings_failed_stands_on_every_table_without_a_number(tmp_path):
+    board = world(tmp_path, {"gmm": (0.02, 0.5)})
+    lost = victim_trial("laplace")
+    board.store.write(failure(lost, "out of memory"))
+    save_suite(replace(board.suite, victims=(*board.suite.victims, lost)), tmp_path)
+    (_, row) = read(tmp_path).rows
+    assert (row.missing, row.seeds, row.attacks) == (2, [], {})  # with its attack
+    write_report([tmp_path], tmp_path / "out")
+    for name in ("report.html", "leaderboard.md", "leaderboard.csv", "leaderboard.tex"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "laplace" in text, name
+        assert not re.search(r"\bnan\b", text), name

@@ -75,7 +75,7 @@ def test_every_pair_that_makes_sense_keeps_the_contract(names, monkeypatch):
         config = StackConfig(parts=parts, label="stack", sweep=None, strength=None)
         return maker(config)(shape, classes)
 
-    monkeypatch.setattr("smashbench.bench.contracts.defense.options_of", lambda _: _Bare)
+    monkeypatch.setattr("smashbench.bench.contracts.base.options_of", lambda _: _Bare)
     for check in CHECKED + (TRAINED if names in LONG else []):
         assert failure_of(check, Subject("stack", made)) is None, check.title
 

@@ -146,25 +146,29 @@ def test_intervals_that_hold_at_once_are_wider_by_how_many_there_are():
     draws = rng.normal(size=(10, DRAWS))
     draws[:, 2000:] *= 0.5**0.5
     alone = interval(0.0, draws[0], free)
-    assert jointly([(0.0, draws[0], free)])[0] == pytest.approx(alone, rel=0.03)
-    assert jointly([(0.0, draws[0], free)] * 10)[0] == pytest.approx(alone, rel=0.03)
+    assert jointly({0: (0.0, draws[0], free)})[0] == pytest.approx(alone, rel=0.03)
+    assert jointly(dict.fromkeys(range(10), (0.0, draws[0], free)))[0] == pytest.approx(
+        alone, rel=0.03
+    )
     wide = norm.ppf(1 - (1 - 0.95**0.1) / 2) / norm.ppf(0.975)
-    for each, found in zip(draws, jointly([(0.0, each, free) for each in draws]), strict=True):
+    at_once = jointly({n: (0.0, each, free) for n, each in enumerate(draws)})
+    for each, found in zip(draws, at_once.values(), strict=True):
         single = interval(0.0, each, free)
         assert found.low / single.low == pytest.approx(wide, rel=0.03)
         assert found.high / single.high == pytest.approx(wide, rel=0.03)
-    assert jointly([]) == []
+    assert jointly({}) == {}
 
 
 def test_values_that_are_missing_in_some_draws_do_not_disturb_the_others():
     draws = np.random.default_rng(8).normal(size=(2, DRAWS))
-    alone = jointly([(0.0, draws[0], (2, 99))])[0]
-    whole = jointly([(0.0, each, (2, 99)) for each in draws])[0]
+    alone = jointly({0: (0.0, draws[0], (2, 99))})[0]
+    whole = jointly({n: (0.0, each, (2, 99)) for n, each in enumerate(draws)})[0]
     draws[1, ::2] = np.nan
-    found = jointly([(0.0, each, (2, 99)) for each in draws])[0]
+    found = jointly({n: (0.0, each, (2, 99)) for n, each in enumerate(draws)})[0]
     assert whole.low < found.low < alone.low
     draws[1] = np.nan
-    assert jointly([(0.0, each, (2, 99)) for each in draws])[0] == pytest.approx(alone, rel=0.03)
+    found = jointly({n: (0.0, each, (2, 99)) for n, each in enumerate(draws)})[0]
+    assert found == pytest.approx(alone, rel=0.03)
 
 
 def test_groups_are_what_is_drawn():

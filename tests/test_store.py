@@ -10,7 +10,7 @@ import torch
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.attempt import failure
-from smashbench.bench.store.files import DamagedError, read_checked, write_whole
+from smashbench.bench.store.files import DamagedError, write_whole
 from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component, VictimConfig, key_of
@@ -173,7 +173,7 @@ def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
             store.weights("key", sha256)
     path.unlink()
     with pytest.raises(BenchError, match="No such file"):
-        read_checked(path, sha256)
+        store.weights("key", sha256)
 
 
 def test_what_others_still_write_is_waited_for(tmp_path):

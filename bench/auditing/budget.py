@@ -52,26 +52,15 @@ class Clock:
             print(f"[{spent}, {left} left] {what}", file=sys.stderr, flush=True)
 
 
-class Room(NamedTuple):
-    """How many images fit.
-
-    Args:
-        aux: the attacker's.
-        test: those that are scored.
-    """
-
-    aux: int
-    test: int
-
-
-def room(image: tuple[int, ...], features: tuple[int, ...], gigabytes: float) -> Room:
-    """How many images of a shape with features of a shape an audit may hold at once; none where
-    the memory does not hold the processes themselves."""
+def room(image: tuple[int, ...], features: tuple[int, ...], gigabytes: float) -> tuple[int, int]:
+    """How many images of a shape with features of a shape an audit may hold at once: of the
+    attacker, and of those that are scored; none where the memory does not hold the processes
+    themselves."""
     free = max(0.0, gigabytes * 2**30 - PROCESSES - 2 * UNFOLDED)
     p, d = 4 * prod(image), 4 * prod(features)
     test = min(MOST_TEST, int(0.25 * free / (COPIES_SCORED * (p + d))))
     rest = free - test * COPIES_SCORED * (p + d)
-    return Room(int(rest / (COPIES_OF_IMAGES * p + COPIES_OF_FEATURES * d)), test)
+    return int(rest / (COPIES_OF_IMAGES * p + COPIES_OF_FEATURES * d)), test
 
 
 def ridge_bytes(pairs: int, features: int, pixels: int) -> float:

@@ -1,7 +1,5 @@
 """Whether features and images can be audited at all, and what is odd about them."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
@@ -17,20 +15,8 @@ RELATED = 0.02
 """Share of dealings at random that may be as related as the pairs: more, and they are not."""
 
 
-class Duplicates(NamedTuple):
-    """What several images share.
-
-    Args:
-        first: (N,) the first image that each equals, itself where it is the first.
-        copies: images that equal an earlier one.
-    """
-
-    first: Tensor
-    copies: int
-
-
-def duplicates(images: Images) -> Duplicates:
-    """Finds images that are equal in 8 bits a pixel.
+def first_equal(images: Images) -> Tensor:
+    """The first image (N,) that each equals in 8 bits a pixel: itself where it is the first.
 
     Raises:
         BenchError: all of them are equal.
@@ -39,7 +25,7 @@ def duplicates(images: Images) -> Duplicates:
     first = torch.tensor([seen.setdefault(each, n) for n, each in enumerate(images.digests())])
     if len(seen) == 1:
         raise BenchError(f"images: all {len(images)} are equal, there is nothing to tell apart")
-    return Duplicates(first, len(images) - len(seen))
+    return first
 
 
 def check_features(features: Tensor) -> list[str]:

@@ -1,11 +1,13 @@
 """The command ``smashbench audit``, as it was typed."""
 
 from argparse import Namespace
+from inspect import signature
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.report import Report, check
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.printed import aligned
 from smashbench.bench.report.text import estimate
 
 
@@ -16,24 +18,8 @@ def run(choice: Namespace) -> int:
         *_conditions(choice.fail_below, "--fail-below", "higher", "--fail-above"),
         *_conditions(choice.fail_above, "--fail-above", "lower", "--fail-below"),
     ]
-    report = audit(
-        images=choice.images,
-        features=choice.features,
-        model=choice.model,
-        head=choice.head,
-        labels=choice.labels,
-        groups=choice.groups,
-        layout=choice.layout,
-        size=choice.size,
-        repeated=choice.repeated,
-        test_share=choice.test_share,
-        minutes=choice.budget,
-        memory=choice.memory,
-        seed=choice.seed,
-        trust_order=choice.trust_order,
-        tune_head=choice.tune_head,
-        progress=True,
-    )
+    known = signature(audit).parameters  # options are called as there
+    report = audit(**{k: v for k, v in vars(choice).items() if k in known}, progress=True)
     written = report.write(choice.out, gallery=choice.gallery)
     print(as_text(report))
     print(f"\n{choice.out}: {'  '.join(path.name for path in written)}")
@@ -68,15 +54,10 @@ def as_text(report: Report) -> str:
     """Verdict, notes and attacks, for a terminal."""
     metrics = [metric for metric in report.metrics.values() if metric.brief]
     table = [["attack", *(metric.label for metric in metrics), "converged"]]
-    for each in sorted(report.attacks, key=lambda each: each.estimates["mse"].mean):
+    for each in report.ranked:
         cells = [estimate(each.estimates[metric.name], metric.digits) for metric in metrics]
         table.append([each.name, *cells, "yes" if each.results.converged else "no"])
-    widths = [max(len(line[n]) for line in table) for n in range(len(table[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
     short = [f"{name.replace('_', ' ')}: {why}" for name, why in report.short.items() if why]
     notes = [f"note: {note}" for note in (*report.notes, *short)]
     left = [f"not tried: {name}: {why}" for name, why in report.left_out.items()]
-    return "\n".join([*report.verdict, "", *lines, "", *notes, *left])
+    return "\n".join([*report.verdict, "", *aligned(table), "", *notes, *left])

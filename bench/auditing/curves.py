@@ -170,7 +170,7 @@ class Setting(NamedTuple):
 def _settings(world: World) -> Iterator[Setting]:
     """Every defense at every strength, fitted to the attacker's features as a client would fit it
     to its own."""
-    z = world.plain_features
+    z = world.z_aux[:, 0] if world.repeated else world.z_aux  # one release of each image
     spread = float(z.flatten(1).std(0).square().mean().sqrt())
     for name, values in SWEPT.items():
         for place, value in enumerate(values):

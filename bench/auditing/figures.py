@@ -1,21 +1,20 @@
 """The figures of an audit, in the style of the reports."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import NullLocator
 from torch.nn.functional import interpolate
 
+from smashbench.bench.auditing.curves import Known
 from smashbench.bench.auditing.report import Report
+from smashbench.bench.auditing.world import Attacked
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.report.figures.axes import counted
+from smashbench.bench.report.figures.base import Figure
 from smashbench.bench.report.figures.images import DPI, picture
-from smashbench.bench.report.style import RC, SOFT, Mark
+from smashbench.bench.report.style import SOFT, Mark
 from smashbench.bench.report.text import number
 
 SHOWN, LINES = 3, 4
@@ -24,41 +23,12 @@ LARGEST = 64
 """Pixels of a side above which the gallery shows an image smaller."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A figure of an audit.
-
-    Args:
-        caption: on the page.
-        applies: whether there is something to draw.
-        make: draws it.
-        dpi: dots per inch of the PNG.
-    """
-
-    caption: str
-    applies: Callable[[Report], bool]
-    make: Callable[[Report], Canvas]
-    dpi: int = 150
-
-    def draw(self, report: Report) -> Canvas:
-        """Draws it in the style of the reports."""
-        style: Any = RC
-        with mpl.rc_context(style):
-            canvas = self.make(report)
-            canvas.set_dpi(self.dpi)
-            if engine := canvas.get_layout_engine():
-                engine.execute(canvas)  # now, with this style
-                canvas.set_layout_engine(None)
-        return canvas
-
-
 def exposure(report: Report) -> np.ndarray:
     """The scored images (N,), the best rebuilt first: by the share of an image's own variance that
     the strongest attack leaves unexplained."""
     originals = report.originals.reshape(len(report.originals), -1).astype(np.float64) / 255
     contrast = np.maximum(originals.var(1), 1e-4)
-    order: np.ndarray = np.argsort(report.worst.scores["mse"] / contrast, kind="stable")
-    return order
+    return np.argsort(report.worst.scores["mse"] / contrast, kind="stable")
 
 
 def _gallery(report: Report) -> Canvas:
@@ -66,8 +36,7 @@ def _gallery(report: Report) -> Canvas:
     middle = len(order) // 2 - most // 2
     blocks = order[:most], order[middle : middle + most], order[len(order) - most :]
     lines = [("original", [_small(report.originals[each]) for each in blocks])]
-    ranked = sorted(report.attacks, key=lambda each: each.estimates["mse"].mean)
-    for each in ranked[:LINES]:
+    for each in report.ranked[:LINES]:
         label = f"{each.name}  (FVU {number(each.estimates['fvu'].mean, 2)})"
         lines.append((label, [_small(each.reconstructions[block]) for block in blocks]))
     return picture(["rebuilt best", "median", "rebuilt worst"], lines)
@@ -86,21 +55,16 @@ def _small(images: np.ndarray) -> np.ndarray:
 
 def _knowledge(report: Report) -> Canvas:
     canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
-    worst = report.worst
-    points = [(each.pairs, each.attack, each.estimates) for each in report.knowledge]
-    points.append((worst.pairs, worst.name, worst.estimates))
-    pairs = [each[0] for each in points]
+    points: list[Known | Attacked] = [*report.knowledge, report.worst]
+    pairs = [each.pairs for each in points]
     for axes, name, mark in zip(canvas.subplots(1, 2), ("fvu", "rank_1"), (2, 4), strict=True):
-        found = [each[2][name] for each in points]
+        found = [each.estimates[name] for each in points]
         colour = Mark(mark).ink.figure
         low, high = [each.low for each in found], [each.high for each in found]
         axes.fill_between(pairs, low, high, alpha=0.2, color=colour)
         axes.plot(pairs, [each.mean for each in found], color=colour, marker="o", markersize=4)
-        axes.set_xscale("log")
-        axes.set_xticks(pairs, [f"{n:,}" for n in pairs])
-        axes.xaxis.set_minor_locator(NullLocator())
+        counted(axes, pairs, "images that the attacker has features of")
         axes.set_ylim(0, 1.05 * max(1.0, *high))
-        axes.set_xlabel("images that the attacker has features of")
         axes.set_ylabel(METRICS[name].axis)
         floor = 1.0 if name == "fvu" else 1 / report.facts.test
         axes.axhline(floor, color=SOFT, linestyle="--", linewidth=0.8)
@@ -143,7 +107,8 @@ def _over_accuracy(report: Report) -> Canvas:
         axes.hlines(height, [each.low for each in x], [each.high for each in x], **bars)
         axes.plot(at, height, label=name, markersize=6, **style)
         for point, left, up in zip(points, at, height, strict=True):
-            _named(axes, left, up, point.setting)
+            at_mark: Any = {"textcoords": "offset points", "fontsize": 6, "color": SOFT}
+            axes.annotate(point.setting, (left, up), (4, 4), **at_mark)
     axes.set_ylim(0, 1.1)
     axes.set_xlabel(ACCURACY.label)
     axes.set_ylabel(METRICS["fvu"].axis)
@@ -151,31 +116,30 @@ def _over_accuracy(report: Report) -> Canvas:
     return canvas
 
 
-def _named(axes: Axes, x: float, y: float, text: str) -> None:
-    axes.annotate(text, (x, y), (4, 4), textcoords="offset points", fontsize=6, color=SOFT)
-
-
-FIGURES: dict[str, Drawing] = {
-    "gallery": Drawing(
+FIGURES: list[Figure[Report]] = [
+    Figure(
+        name="gallery",
         caption="The scored images that the strongest attack rebuilds best, as usual and worst, by "
         "the share of an image's own variance that is left unexplained, and what the attacks made "
         "of them.",
         applies=lambda report: True,
-        make=_gallery,
+        draw=_gallery,
         dpi=DPI,
     ),
-    "knowledge": Drawing(
+    Figure(
+        name="knowledge",
         caption="Leakage by what the attacker has: the strongest attack with so many images and "
         "their features, with 95 % intervals; dashed, what needs no features at all.",
         applies=lambda report: bool(report.knowledge),
-        make=_knowledge,
+        draw=_knowledge,
     ),
-    "what_if": Drawing(
+    Figure(
+        name="what_if",
         caption="What would help: the encoder behind defenses that need no training, attacked with "
         "releases that passed them. More FVU is more private; up and to the right is "
         "better where accuracy is known.",
         applies=lambda report: len(report.what_if) > 1,
-        make=_what_if,
+        draw=_what_if,
     ),
-}
+]
 """In the order of the page."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from smashbench.bench.auditing.figures import FIGURES
 from smashbench.bench.auditing.report import Report
 from smashbench.bench.experiment.metrics import Collective
-from smashbench.bench.report.tables import write_csv
+from smashbench.bench.report.tables import write_tables
 from smashbench.bench.report.template import rendered
 from smashbench.bench.store.files import write_whole
 
@@ -36,15 +36,9 @@ def write(report: Report, folder: Path, *, without: Collection[str] = ()) -> lis
         "knowledge": report.knowledge_frame(),
         "what_if": report.what_if_frame(),
     }
-    written, pictures = [], {}
-    for name, frame in frames.items():
-        path = folder / f"{name}.csv"
-        if frame.empty:
-            path.unlink(missing_ok=True)
-        else:
-            written.append(write_csv(frame, path))
-    for name, figure in FIGURES.items():
-        path = folder / f"{name}.png"
+    written, pictures = write_tables(frames, folder), {}
+    for figure in FIGURES:
+        name, path = figure.name, figure.path(folder)
         if name in report.figures and name not in without:
             content = _png(report.figures[name])
             write_whole(path, content)
@@ -64,7 +58,7 @@ def _html(report: Report, pictures: dict[str, tuple[str, str]]) -> str:
         title=TITLE,
         report=report,
         facts=report.facts,
-        ranked=sorted(report.attacks, key=lambda each: each.estimates["mse"].mean),
+        ranked=report.ranked,
         metrics=[m for m in known if m.brief or not isinstance(m, Collective)],
         leaked=[m for m in known if isinstance(m, Collective)],
         brief=[m for m in known if m.brief],

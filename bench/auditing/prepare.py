@@ -1,14 +1,14 @@
 """From what a user has to a world that attacks can be run on."""
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smashbench.bench.auditing.budget import room
-from smashbench.bench.auditing.checks import check_features, check_order, duplicates
+from smashbench.bench.auditing.checks import check_features, check_order, first_equal
 from smashbench.bench.auditing.given import Called, Dumped, Given, called
 from smashbench.bench.auditing.pairs import Pairs
 from smashbench.bench.auditing.world import LEAST, World, dealt
@@ -23,20 +23,6 @@ FEW_GROUPS = 10
 """Scored groups below which an interval is hardly one."""
 
 
-class Prepared(NamedTuple):
-    """A world, and what is to be known of it.
-
-    Args:
-        world: to run attacks on.
-        accuracy: of the head; None where there is no head, or no labels.
-        notes: what is odd about images and features, or is done differently, in sentences.
-    """
-
-    world: World
-    accuracy: Estimate | None
-    notes: list[str]
-
-
 def prepared(
     pairs: Pairs,
     model: Any,
@@ -46,9 +32,13 @@ def prepared(
     gigabytes: float,
     seed: int,
     trust_order: bool,
-) -> Prepared:
+) -> tuple[World, Estimate | None, list[str]]:
     """Checks what was given, deals it to the attacker and the test, and takes as much as fits in
     memory.
+
+    Returns:
+        The world to run attacks on; the accuracy of the head, None where there is no head, or no
+        labels; and what is odd about images and features, or is done differently, in sentences.
 
     Raises:
         BenchError: something about it is wrong.
@@ -63,18 +53,18 @@ def prepared(
     if encoder is None and not trust_order:
         check_order(pairs, aux)
     shape = tuple(_features(pairs, encoder, aux[:2]).shape[1:])
-    fits = room(pairs.images.shape, shape, gigabytes)
-    if min(fits) < LEAST:
+    most_aux, most_test = room(pairs.images.shape, shape, gigabytes)
+    if min(most_aux, most_test) < LEAST:
         raise BenchError(
             f"--memory {gigabytes:g}: {LEAST} images {pairs.images.shape} with features {shape} on "
             f"each side need more than {gigabytes:g} GiB; give more"
         )
-    for who, index, most in (("attacker's", aux, fits.aux), ("scored", test, fits.test)):
+    for who, index, most in (("attacker's", aux, most_aux), ("scored", test, most_test)):
         if len(index) > most:
             notes.append(f"Of the {who} {len(index):,} images {most:,} are used (--memory).")
     # the attacker's are in random order already; those that are scored are spread over all
-    spread = torch.linspace(0, len(test) - 1, min(len(test), fits.test)).round().long()
-    aux, test = aux[: fits.aux], test[spread]
+    spread = torch.linspace(0, len(test) - 1, min(len(test), most_test)).round().long()
+    aux, test = aux[:most_aux], test[spread]
     z_aux, z_test = (_features(pairs, encoder, index) for index in (aux, test))
     if encoder:
         notes += check_features(torch.cat([z_aux, z_test]))
@@ -92,25 +82,24 @@ def prepared(
     if groups is not None and (number := len(groups[test].unique())) < FEW_GROUPS:
         notes.append(f"The scored images are of {number} groups: intervals are rough.")
     accuracy, doubts = _accuracy(world, known=pairs.labels is not None)
-    return Prepared(world, accuracy, notes + doubts)
+    return world, accuracy, notes + doubts
 
 
 def _groups(pairs: Pairs) -> tuple[Tensor | None, list[str]]:
     """Which images belong together (N,): those of a group, and equal ones; None where all are
     independent."""
-    found = duplicates(pairs.images)
-    if not found.copies:
+    n = len(pairs.images)
+    first = first_equal(pairs.images)
+    copies = int((first < torch.arange(n)).sum())
+    if not copies:
         return pairs.groups, []
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    n = len(pairs.images)
     members = np.arange(n) if pairs.groups is None else pairs.groups.numpy()
-    edges = (np.ones(n), (members, members[found.first.numpy()]))
+    edges = (np.ones(n), (members, members[first.numpy()]))
     together = connected_components(coo_array(edges, shape=(n, n)), directed=False)[1]
-    note = (
-        f"{found.copies:,} of {n:,} images equal an earlier one; equal ones are dealt to one side."
-    )
+    note = f"{copies:,} of {n:,} images equal an earlier one; equal ones are dealt to one side."
     return torch.from_numpy(together[members].astype(np.int64)), [note]
 
 
@@ -132,7 +121,9 @@ def _split(pairs: Pairs, groups: Tensor | None, aux: Tensor, test: Tensor) -> Sp
 
     mine, scored = part(aux), part(test)
     nobody = Part(scored.x[:0], scored.y[:0])
-    content = f"{aux.tolist()} {test.tolist()}".encode() + b"".join(_samples(scored.x))
+    # with the content of some images: the noise in releases is seeded by it
+    some = b"".join(image.numpy().tobytes() for image in scored.x[:8])
+    content = f"{aux.tolist()} {test.tolist()}".encode() + some
     return Split(
         train=mine,
         val=nobody,
@@ -141,11 +132,6 @@ def _split(pairs: Pairs, groups: Tensor | None, aux: Tensor, test: Tensor) -> Sp
         classes=int(labels.max()) + 1,
         hash=hashlib.sha256(content).hexdigest()[:16],
     )
-
-
-def _samples(x: Tensor) -> list[bytes]:
-    """Of the content of images, for the seed of the noise in releases."""
-    return [image.numpy().tobytes() for image in x[:8]]
 
 
 def _accuracy(world: World, *, known: bool) -> tuple[Estimate | None, list[str]]:

@@ -76,6 +76,11 @@ class Report:
     """What falls short in the curves, ``knowledge`` and ``what_if``; empty where nothing does."""
 
     @cached_property
+    def ranked(self) -> list[Attacked]:
+        """The attacks, those with the lowest mean squared error first."""
+        return sorted(self.attacks, key=lambda each: each.estimates["mse"].mean)
+
+    @cached_property
     def worst(self) -> Attacked:
         """The attack with the lowest mean squared error."""
         return strongest(self.attacks)
@@ -89,7 +94,7 @@ class Report:
         """A line per attack, strongest first: metrics with the ends of their intervals, what it
         knew, and whether it converged."""
         lines = []
-        for each in sorted(self.attacks, key=lambda each: each.estimates["mse"].mean):
+        for each in self.ranked:
             threat = each.results.threat_model
             line: dict[str, object] = {
                 "attack": each.name,
@@ -141,7 +146,7 @@ class Report:
         """The figures that there is something for, by name."""
         from smashbench.bench.auditing.figures import FIGURES
 
-        return {name: figure.draw(self) for name, figure in FIGURES.items() if figure.applies(self)}
+        return {each.name: each.canvas(self) for each in FIGURES if each.applies(self)}
 
     def value(self, metric: str) -> Estimate:
         """The worst case of a metric over the attacks that see one release of an image.
@@ -181,10 +186,7 @@ class Report:
 
 
 def _columns(estimates: dict[str, Estimate]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for name, estimate in estimates.items():
-        found |= columns(name, estimate)
-    return found
+    return {k: v for name, found in estimates.items() for k, v in columns(name, found).items()}
 
 
 def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:

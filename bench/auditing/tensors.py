@@ -48,8 +48,7 @@ def tensor_of(value: Any, what: str) -> Tensor:
     try:
         if path.suffix.lower() == ".safetensors":
             with safe_open(path, "pt") as opened:
-                found: Tensor = opened.get_tensor(_only(name, list(opened.keys()), what, path))
-                return found
+                return opened.get_tensor(_only(name, list(opened.keys()), what, path))
         if path.suffix.lower() == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 return _as_tensor(archive[_only(name, archive.files, what, path)], what, path)

@@ -2,6 +2,7 @@
 
 import time
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -62,4 +63,4 @@ def tuned_accuracy(world: World, defense: Defense | None, seconds: float) -> Est
         optimiser.step()
         if time.monotonic() - since > seconds:
             break
-    return world.with_head(head.requires_grad_(False)).accuracy(defense)
+    return replace(world, head=head.requires_grad_(False)).accuracy(defense)

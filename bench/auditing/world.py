@@ -80,11 +80,6 @@ class World:
         return tuple(self.z_aux.shape[2 if self.repeated else 1 :])
 
     @property
-    def plain_features(self) -> Tensor:
-        """One release (n, ...) of each of the attacker's images, undefended."""
-        return self.z_aux[:, 0] if self.repeated else self.z_aux
-
-    @property
     def floor(self) -> Values:
         """Mean metrics of the mean image."""
         return self.floors["mean_image"]
@@ -135,10 +130,6 @@ class World:
         correct = correct_share(self.victim(defense), self.z_test, self.split.test.y, self.seed)
         table = by_group(correct.double().cpu().numpy()[None, None, None], self.groups)
         return means(table, [ACCURACY.bounds])[0]
-
-    def with_head(self, head: nn.Module) -> "World":
-        """The same with another head."""
-        return replace(self, head=head)
 
     def with_pairs(self, index: Tensor) -> "World":
         """The same with fewer of the attacker's pairs: those at ``index``."""

@@ -1,7 +1,5 @@
 """What an attack promises."""
 
-from typing import get_args, get_type_hints
-
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
@@ -10,7 +8,7 @@ from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import GRANTS, AttackError, WhiteBox
 from smashbench.bench.contracts.base import Check, Subject, require
 from smashbench.bench.experiment.wall import behind_wall, grant
-from smashbench.bench.suite.options import options_of
+from smashbench.bench.suite.kinds import KINDS_OF_ATTACKS
 
 IMAGES, ATTACKED, NOISE = 80, 7, 0.01
 BRIEF = {
@@ -21,9 +19,7 @@ BRIEF = {
 
 
 def _made(subject: Subject) -> Attack:
-    known = options_of(subject.component).model_fields
-    made: Attack = subject.component(**{n: v for n, v in BRIEF.items() if n in known})
-    return made
+    return subject.made(options=BRIEF)
 
 
 def _encode(x: Tensor) -> Tensor:
@@ -71,9 +67,11 @@ def _run(attack: Attack) -> Tensor:
 
 
 def _declared(subject: Subject) -> None:
-    kinds = get_args(get_args(get_type_hints(Attack)["kind"])[0])
     kind = getattr(subject.component, "kind", None)
-    require(kind in kinds, f"kind = {kind!r} should be one of {', '.join(kinds)}")
+    require(
+        kind in KINDS_OF_ATTACKS,
+        f"kind = {kind!r} should be one of {', '.join(KINDS_OF_ATTACKS)}",
+    )
     needs = _made(subject).needs
     require(
         isinstance(needs, frozenset | set) and set(needs) <= set(GRANTS),

@@ -1,15 +1,15 @@
 """What a contract is: checks that every component of a kind passes."""
 
 import sys
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from smashbench.bench.errors import BenchError
+from smashbench.bench.errors import BenchError, line_in
+from smashbench.bench.suite.options import options_of
 
 
 class BrokenError(Exception):
@@ -28,6 +28,11 @@ class Subject(NamedTuple):
     name: str
     component: Any
     data: Path | None = None
+
+    def made(self, *arguments: Any, options: Mapping[str, Any]) -> Any:
+        """The component, with those of ``options`` that it has."""
+        known = options_of(self.component).model_fields
+        return self.component(*arguments, **{n: v for n, v in options.items() if n in known})
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,7 @@ def failure_of(check: Check, subject: Subject) -> str | None:
     torch.manual_seed(0)
     try:
         check.run(subject)
-    except BrokenError as broken:
-        return str(broken)
-    except BenchError as error:
+    except (BrokenError, BenchError) as error:
         return str(error)
     except Exception as error:
         return f"{type(error).__name__}: {error}{_place(error, subject.component)}"
@@ -66,6 +69,6 @@ def failure_of(check: Check, subject: Subject) -> str | None:
 def _place(error: Exception, component: Any) -> str:
     """The line of the component's own file that an error came through last."""
     module = sys.modules.get(getattr(component, "__module__", ""))
-    file = getattr(module, "__file__", None)
-    lines = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]
-    return f" ({Path(str(file)).name}, line {lines[-1].lineno})" if lines else ""
+    file = str(getattr(module, "__file__", ""))
+    line = line_in(file, error)
+    return f" ({Path(file).name}, line {line})" if line else ""

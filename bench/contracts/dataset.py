@@ -11,10 +11,7 @@ PARTS = tuple(SIZES)
 
 
 def _made(subject: Subject, **options: int) -> Dataset:
-    known = options_of(subject.component).model_fields
-    small = {name: size for name, size in SIZES.items() if name in known}
-    made: Dataset = subject.component(**small, **options)
-    return made
+    return subject.made(options={**SIZES, **options})
 
 
 def _loaded(subject: Subject, **options: int) -> Split | None:

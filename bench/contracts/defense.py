@@ -34,10 +34,7 @@ AT_ONCE = {"warmup_epochs": 0, "shutoff_steps": 0}
 
 
 def _made(subject: Subject) -> Defense:
-    known = options_of(subject.component).model_fields
-    early = {name: value for name, value in AT_ONCE.items() if name in known}
-    made: Defense = subject.component(SHAPE, CLASSES, **early)
-    return made
+    return subject.made(SHAPE, CLASSES, options=AT_ONCE)
 
 
 def _features() -> tuple[Tensor, Tensor]:
@@ -242,13 +239,12 @@ def _trains(subject: Subject) -> None:
 def _goes_on(subject: Subject) -> None:
     """A training that ends after its second epoch goes on from what was kept, in a new victim."""
     split, kept = _images(), []
-    known = options_of(subject.component).model_fields
-    early = {name: 1 for name in AT_ONCE if name in known}
+    early = partial(subject.made, options=dict.fromkeys(AT_ONCE, 1))
     training = Training(epochs=4, batch_size=30)
 
     def trained(load: State | None) -> tuple[bytes, list[dict[str, float]]]:
         torch.manual_seed(5)
-        victim = Victim(Small(), partial(subject.component, **early), split.shape, CLASSES)
+        victim = Victim(Small(), early, split.shape, CLASSES)
         keeper = Keeper(lambda: load, lambda state: kept.append(deepcopy(state)))
         history = train(victim, split, training, keeper).history
         return victim.weights(), history

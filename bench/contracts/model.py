@@ -14,8 +14,7 @@ SIZE = 32
 def _built(subject: Subject) -> SplitModel:
     found = subject.component().build((3, SIZE, SIZE), CLASSES)
     require(isinstance(found, tuple) and len(found) == 2, "build should return SplitModel(...)")
-    built: SplitModel = found
-    return built
+    return found
 
 
 def _features(subject: Subject) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 RowKey = tuple[str, float | None]
 """Label and strength of a row."""
+UNKNOWN = Estimate(*[float("nan")] * 3)
+"""The accuracy of a row without a trained victim."""
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Row:
     """Trials of this row that failed or have not run."""
     kept: int = 0
     """Trials of this row that were made by code that has changed since."""
-    accuracy: Estimate | None = None
+    accuracy: Estimate = UNKNOWN
     least_accuracy: float = 1.0
     """Of the victim that fared worst."""
     chance: float = 0.0
@@ -74,10 +76,6 @@ class Row:
     doubts: list[str] = field(default_factory=list)
     """The flags that say why not to trust the row."""
     randomized: bool = False
-    payload: int | None = None
-    """Bits that are sent for an image."""
-    client_parameters: int | None = None
-    client_multiply_adds: int | None = None
     attack_seeds: int = 1
     """Runs of its strongest attack on each victim."""
     noise: float = 0.0
@@ -121,7 +119,12 @@ class Row:
             if judge.name in attack.estimates
         }
         choose = min if judge.better == "higher" else max
-        return choose(means, key=means.__getitem__) if means else ""
+        return choose(means, key=means.__getitem__, default="")
+
+    def strongest(self, kind: str) -> str:
+        """The attack of a kind with the lowest MSE from one release; empty where there is none."""
+        errors = {n: a.estimates["mse"].mean for n, a in self.judged.items() if a.kind == kind}
+        return min(errors, key=errors.__getitem__, default="")
 
     def worst(self, metric: str = "mse") -> Estimate:
         """The worst case over the attacks."""
@@ -144,7 +147,7 @@ class Board:
     rows: list[Row]
     floors: Floors
     """Predictor that needs no attack to its metrics; empty as long as no victim has finished."""
-    store: Store | None = None
+    store: Store
     records: pd.DataFrame = field(default_factory=pd.DataFrame)
     """A line per trial of the suite, victims first; docs/columns.md says what is in it."""
     waiting: list[str] = field(default_factory=list)
@@ -185,11 +188,19 @@ class Board:
         """The undefended rows among them."""
         return [row for row in self.complete if row.role == "control"]
 
+    def noise_beside(self, row: Row) -> list[Row]:
+        """The complete rows of plain noise that have the seeds of a row."""
+        return [r for r in self.complete if r.role == "baseline" and r.seeds == row.seeds]
+
     @cached_property
     def by_defense(self) -> dict[str, list[Row]]:
         """Label to the complete rows of this defense, in the suite's order."""
         names = dict.fromkeys(row.defense for row in self.complete)
         return {name: [row for row in self.complete if row.defense == name] for name in names}
+
+    def doubts(self, defense: str) -> list[str]:
+        """Those of its rows, each once."""
+        return list(dict.fromkeys(each for row in self.by_defense[defense] for each in row.doubts))
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -216,7 +227,6 @@ class Board:
         Raises:
             DamagedError: they are not as many, or not of the shape, that others have.
         """
-        assert self.store
         found = self.store.arrays(record, "samples")
         if (shape := found["samples"].shape) != self._sampled:
             path = self.store.arrays_path(record.key, "samples")
@@ -227,11 +237,9 @@ class Board:
     def _sampled(self) -> tuple[int, ...]:
         """Shape of the sample images of the first row that has some."""
         first = next(row.record for row in self.rows if row.record and self.has_images(row))
-        assert self.store
         return self.store.arrays(first, "samples")["samples"].shape
 
     def has_images(self, row: Row) -> bool:
         """Whether the row's sample images are there: a pack may have come without them."""
         records = [row.record, *(attack.record for attack in row.attacks.values())]
-        store = self.store
-        return bool(store) and all(store.has_samples(each) for each in records if store and each)
+        return all(record and self.store.has_samples(record) for record in records)

@@ -46,6 +46,6 @@ def _changes(ours: Row, theirs: Row, metrics: list[str], told: set[str]) -> list
 
 def _value(row: Row, metric: str) -> Estimate | None:
     if metric == "accuracy":
-        return row.accuracy
+        return row.accuracy if row.seeds else None
     found = row.worst_attack(metric)
     return row.attacks[found].estimates.get(metric) if found else None

@@ -1,22 +1,13 @@
 """Rows compared: with plain noise, with each other over their strengths, and at equal accuracy."""
 
-from collections import defaultdict
-
 import numpy as np
 import pandas as pd
 
 from smashbench.bench.report.board import Board, Row, RowKey
 from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.losses import DROPS
-from smashbench.bench.report.points import (
-    DIFFERENCE,
-    Compared,
-    baselines,
-    estimated,
-    frontier,
-    points,
-)
-from smashbench.bench.report.statistics import Estimate, columns, ends, jointly
+from smashbench.bench.report.points import DIFFERENCE, estimated, frontier, points
+from smashbench.bench.report.statistics import Compared, Estimate, columns, ends, jointly
 
 OVER_NOISE = ("accuracy_over_noise", "mse_over_noise", "fvu_over_noise")
 BY_DEFENSE = [
@@ -44,22 +35,16 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
     same with intervals that hold for all rows at once. All above 0 where the defense is better;
     None where there is nothing to compare with.
     """
-    plain = baselines(board)
-    equal: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
-    for seeds, rows in plain.items():
-        for row in rows:
-            equal[seeds, row.noise].append(row)
     found: dict[RowKey, dict[str, Estimate | None]] = {}
     compared: dict[RowKey, Compared] = {}
     for row in board.complete:
         values: dict[str, Estimate | None] = dict.fromkeys(OVER_NOISE)
-        seeds = tuple(row.seeds)
-        alike = equal[seeds, row.noise] if row.noise else []
-        same = next((other for other in alike[:2] if other is not row), None)
-        for metric in ("accuracy", "mse") if same else ():
-            difference = points([row], metric) - points([same], metric)  # type: ignore[list-item]
+        others = board.noise_beside(row)
+        alike = [r for r in others if r is not row and r.noise == row.noise] if row.noise else []
+        for metric in ("accuracy", "mse") if alike else ():
+            difference = points([row], metric) - points(alike[:1], metric)
             values[f"{metric}_over_noise"] = estimated(difference[0], row)
-        if (others := plain[seeds]) and row.role != "baseline":
+        if others and row.role != "baseline":
             accuracy = points([row], "accuracy")[0]
             there = privacy_at(*frontier(others), accuracy, within=True)
             over = points([row], "fvu")[0] - there
@@ -67,7 +52,7 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
             if values["fvu_over_noise"] and row.role != "control":
                 compared[row.key] = over[0], over[1:], row.freedom
         found[row.key] = values
-    for key, estimate in zip(compared, jointly(list(compared.values()), DIFFERENCE), strict=True):
+    for key, estimate in jointly(compared, DIFFERENCE).items():
         found[key]["fvu_over_noise_joint"] = estimate
     return found
 
@@ -76,13 +61,12 @@ def by_defense(board: Board) -> pd.DataFrame:
     """A line per defense: its advantage over noise on the accuracies that both were swept over,
     its rank by that, and the privacy at small losses of accuracy. Needs an undefended row to
     measure losses from, and plain noise for the others."""
-    plain = baselines(board)
     lines: dict[str, dict[str, object]] = {}
     advantages: dict[str, Estimate] = {}
     compared: dict[str, Compared] = {}
     for name, rows in board.by_defense.items():
         line = lines[name] = {"defense": name, "strengths": len(rows)}
-        first, others = rows[0], plain[tuple(rows[0].seeds)]
+        first, others = rows[0], board.noise_beside(rows[0])
         if others and first.role != "control":
             own = [row for row in rows if row.seeds == first.seeds]
             over, low, high = advantage(frontier(own), frontier(others))
@@ -91,7 +75,7 @@ def by_defense(board: Board) -> pd.DataFrame:
                 line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
                 if first.role != "baseline":
                     compared[name] = over[0], over[1:], first.freedom
-        line["flags"] = " ".join(dict.fromkeys(flag for row in rows for flag in row.doubts))
+        line["flags"] = " ".join(board.doubts(name))
     for loss in board.losses:
         for at in loss.defenses:
             drop = f"at_{100 * loss.drop:.0f}_points"
@@ -100,7 +84,7 @@ def by_defense(board: Board) -> pd.DataFrame:
                 lines[at.defense] |= columns(f"fvu_over_noise_{drop}", at.over_noise)
     for name, value in advantages.items():
         lines[name] |= columns("fvu_over_noise", value)
-    joint = dict(zip(compared, jointly(list(compared.values()), DIFFERENCE), strict=True))
+    joint = jointly(compared, DIFFERENCE)
     for name, value in joint.items():
         lines[name] |= ends("fvu_over_noise_joint", value)
     placed = ranks([joint.get(name, value) for name, value in advantages.items()])
@@ -112,11 +96,10 @@ def by_defense(board: Board) -> pd.DataFrame:
 def matched(board: Board) -> pd.DataFrame:
     """Defenses at equal accuracy: a line per accuracy drop and defense; none without an undefended
     row to measure from."""
-    controls = [row.accuracy.mean for row in board.controls if row.accuracy]
     shown = [name for name, facts in board.diagnostics.items() if facts.column]
     lines: list[dict[str, object]] = []
-    for drop in DROPS if controls else ():
-        accuracy = controls[0] - drop
+    for drop in DROPS if board.controls else ():
+        accuracy = board.controls[0].accuracy.mean - drop
         for name, rows in board.by_defense.items():
             if values := at_accuracy(rows, accuracy, shown):
                 line = {"accuracy_drop": drop, "accuracy": accuracy, "defense": name}
@@ -139,11 +122,10 @@ def at_accuracy(
     Returns:
         Interpolated values by name; None where the strengths do not reach this accuracy.
     """
-    placed = sorted((row.accuracy.mean, index) for index, row in enumerate(rows) if row.accuracy)
-    known = [value for value, _ in placed]
-    if len(placed) < 2 or not known[0] <= accuracy <= known[-1]:
+    ordered = sorted(rows, key=lambda row: row.accuracy.mean)
+    known = [row.accuracy.mean for row in ordered]
+    if len(known) < 2 or not known[0] <= accuracy <= known[-1]:
         return None
-    ordered = [rows[index] for _, index in placed]
     values = {
         f"worst_{metric}": [row.worst(metric).mean for row in ordered] for metric in ("mse", "ssim")
     }

@@ -38,25 +38,15 @@ def raise_flags(board: Board) -> None:
 
 
 def _not_converged(row: Row, board: Board) -> bool:
-    trained = [attack for attack in row.judged.values() if attack.kind == "trained"]
-    strongest = min(trained, key=lambda attack: attack.estimates["mse"].mean, default=None)
-    return strongest is not None and not strongest.converged
-
-
-def _bound_violated(row: Row, board: Board) -> bool:
-    return row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6)
+    strongest = row.strongest("trained")
+    return bool(strongest) and not row.attacks[strongest].converged
 
 
 def _simple_beats_strong(row: Row, board: Board) -> bool:
-    best = {"trained": 0.0, "closed_form": 1.0}
-    for kind in best:
-        errors = [a.estimates["mse"].mean for a in row.judged.values() if a.kind == kind]
-        best[kind] = min(errors, default=best[kind])
-    return best["closed_form"] < best["trained"]
-
-
-def _utility_collapse(row: Row, board: Board) -> bool:
-    return row.least_accuracy < row.chance + COLLAPSED * (1 - row.chance)
+    simple, strong = row.strongest("closed_form"), row.strongest("trained")
+    if not (simple and strong):
+        return False
+    return row.attacks[simple].estimates["mse"].mean < row.attacks[strong].estimates["mse"].mean
 
 
 def _control_failed(row: Row, board: Board) -> bool:
@@ -65,12 +55,8 @@ def _control_failed(row: Row, board: Board) -> bool:
 
 
 def _beyond_noise(row: Row, board: Board) -> bool:
-    plain = [
-        other.accuracy.mean
-        for other in board.complete
-        if other.role == "baseline" and other.seeds == row.seeds and other.accuracy
-    ]
-    if row.role != "defense" or row.missing or not plain or not row.accuracy:
+    plain = [other.accuracy.mean for other in board.noise_beside(row)]
+    if row.role != "defense" or row.missing or not plain:
         return False
     return not min(plain) <= row.accuracy.mean <= max(plain)
 
@@ -106,7 +92,9 @@ FLAGS = (
     Flag(
         "bound_violated",
         "An attack is better than the lower bound or the known optimum allow: a mistake somewhere.",
-        _bound_violated,
+        lambda row, board: (
+            row.worst("mse").high < max(row.bound or 0, row.optimum or 0) * (1 - 1e-6)
+        ),
     ),
     Flag(
         "simple_beats_strong",
@@ -116,7 +104,7 @@ FLAGS = (
     Flag(
         "utility_collapse",
         "Accuracy is near chance, for a seed of the row at least.",
-        _utility_collapse,
+        lambda row, board: row.least_accuracy < row.chance + COLLAPSED * (1 - row.chance),
         doubt=False,
     ),
     Flag(

@@ -36,8 +36,7 @@ def by_group(values: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     starts = np.unique(groups[order], return_index=True)[1]
     mean = values.mean((1, 2, 3), keepdims=True)
     sums = np.add.reduceat((values - mean)[..., order], starts, axis=-1)
-    linear: np.ndarray = mean + sums * (len(starts) / len(groups))
-    return linear
+    return mean + sums * (len(starts) / len(groups))
 
 
 def of_some(values: np.ndarray, groups: np.ndarray | None, masks: np.ndarray | None) -> np.ndarray:
@@ -72,5 +71,4 @@ def spread(values: np.ndarray, masks: np.ndarray | None) -> np.ndarray:
         return values
     mask = masks[0].astype(np.float64)
     mean = (values @ mask / mask.sum())[..., None]
-    found: np.ndarray = mean + mask * (values - mean) * (len(mask) / mask.sum())
-    return found
+    return mean + mask * (values - mean) * (len(mask) / mask.sum())

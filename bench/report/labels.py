@@ -69,13 +69,9 @@ def placed(
     found: list[Place | None] = []
     for label in labels:
         spots, distances = _spots(label, frame, radius)
-        width = np.minimum(spots[:, None, 2], busy[None, :, 2]) - np.maximum(
-            spots[:, None, 0], busy[None, :, 0]
-        )
-        height = np.minimum(spots[:, None, 3], busy[None, :, 3]) - np.maximum(
-            spots[:, None, 1], busy[None, :, 1]
-        )
-        covered = (width.clip(0) * height.clip(0)).sum(1)
+        each = spots[:, None]
+        sides = np.minimum(each[..., 2:], busy[:, 2:]) - np.maximum(each[..., :2], busy[:, :2])
+        covered = sides.clip(0).prod(2).sum(1)
         free = covered <= 1e-9
         if label.optional and not free.any():
             found.append(None)

@@ -6,16 +6,8 @@ import numpy as np
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.frontier import privacy_at
-from smashbench.bench.report.points import (
-    DIFFERENCE,
-    PRIVACY,
-    Compared,
-    baselines,
-    estimated,
-    frontier,
-    points,
-)
-from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Estimate, jointly
+from smashbench.bench.report.points import DIFFERENCE, PRIVACY, estimated, frontier, points
+from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Compared, Estimate, jointly
 
 DROPS = (0.01, 0.02, 0.05)
 """Losses of accuracy against the undefended model at which defenses are compared."""
@@ -87,11 +79,10 @@ def at_losses(board: Board) -> list[Loss]:
     if not board.controls:
         return []
     control = points(board.controls[:1], "accuracy")[0]
-    plain = baselines(board)
     found: dict[float, list[AtLoss]] = {drop: [] for drop in DROPS}
     family: dict[tuple[float, str], Compared] = {}
     for name, rows in board.by_defense.items():
-        first, others = rows[0], plain[tuple(rows[0].seeds)]
+        first, others = rows[0], board.noise_beside(rows[0])
         for drop in DROPS:
             own = privacy_at(*frontier(rows), control - drop)
             if (fvu := estimated(own, first, PRIVACY)) is None:
@@ -106,7 +97,7 @@ def at_losses(board: Board) -> list[Loss]:
                     over = own - noise
                     family[drop, name] = over[0], over[1:], first.freedom
             found[drop].append(at)
-    joint = dict(zip(family, jointly(list(family.values()), DIFFERENCE), strict=True))
+    joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
         told = [at._replace(over_noise=joint.get((drop, at.defense), at.over_noise)) for at in each]
@@ -118,10 +109,9 @@ def at_losses(board: Board) -> list[Loss]:
 def within(board: Board, drop: float) -> dict[str, Row]:
     """Of each defense, the row that protects most while it loses at most ``drop`` of the
     undefended accuracy; without an undefended row none."""
-    control = board.controls[0].accuracy if board.controls else None
     found: dict[str, Row] = {}
-    for row in board.complete if control else ():
-        if row.accuracy and control and row.accuracy.mean >= control.mean - drop:
+    for row in board.complete if board.controls else ():
+        if row.accuracy.mean >= board.controls[0].accuracy.mean - drop:
             best = found.get(row.defense)
             if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
                 found[row.defense] = row

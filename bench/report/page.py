@@ -31,7 +31,7 @@ TEMPLATE = Path(__file__).with_name("page.html.jinja")
 def write_page(
     board: Board,
     frames: Mapping[str, pd.DataFrame],
-    pictures: Sequence[tuple[Figure, Path]],
+    pictures: Sequence[tuple[Figure[Board], Path]],
     path: Path,
 ) -> Path:
     """Writes the page.
@@ -49,16 +49,17 @@ def write_page(
 
 
 def _parts(
-    board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure, str]]
+    board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure[Board], str]]
 ) -> dict[str, Any]:
     """What the template shows."""
     known = [METRICS[name] for name in board.metrics]
     metrics = [m for m in known if m.brief or not isinstance(m, Collective)]
     metrics.sort(key=lambda metric: metric.name != "fvu")
     lines, drops = _lines(frames["leaderboard"]), [round(100 * drop) for drop in DROPS]
+    ranked = _ranked(board, frames)
     curved = [(metric, curves(board, metric)) for metric in metrics] if board.complete else []
-    first = {row.defense: row for row in reversed(board.rows)}
     many = len(panels(board)) > 1 if board.complete else False
+    groups = dict.fromkeys(row.group for row in board.complete if row.role == "defense")
     drawn = [figure.name for figure, _ in pictures]
     others = [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED]
     originals, rebuilt = tiles(board)
@@ -73,7 +74,7 @@ def _parts(
         "attributes": LABELS if any(row.inferred for row in board.rows) else {},
         "leaked": [m for m in known if isinstance(m, Collective)],
         "many": many,
-        "groups": list(dict.fromkeys(_defended(board))) if many else [],
+        "groups": list(groups) if many else [],
         "originals": originals,
         "tiles": rebuilt,
         "drops": drops,
@@ -83,7 +84,7 @@ def _parts(
         "beyond": bool(board.complete and metrics and view(board, metrics[0]).beyond),
         "nothing": board.floors,
         "floors": {FLOORS.get(n, n): EXPLAINED.get(n, n) for n in board.floors},
-        "defenses": [(line, first[str(line["defense"])]) for line in _ranked(board, frames)],
+        "defenses": [(each, board.by_defense[each["defense"]][0]) for each in ranked],
         "measures": MEASURES,
         "symbols": dict(symbols(board)),
         "inks": INKS,
@@ -126,10 +127,6 @@ PLACED = ("gallery", "reconstructions", "attacks", "attack_cost", "knowledge")
 """Figures that have a place of their own; others are diagnostics."""
 MEASURES = ("fvu_over_noise", *(f"fvu_over_noise_at_{100 * d:.0f}_points" for d in DROPS))
 """What defenses can be ranked by."""
-
-
-def _defended(board: Board) -> list[str]:
-    return [row.group for row in board.complete if row.role == "defense"]
 
 
 def _ranked(board: Board, frames: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:

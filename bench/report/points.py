@@ -1,15 +1,11 @@
 """Rows as points of a frontier, with the bootstrap's draws: what all comparisons start from."""
 
-from collections import defaultdict
-
 import numpy as np
 
-from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.board import Row
 from smashbench.bench.report.frontier import Points
-from smashbench.bench.report.statistics import Estimate, Freedom, interval
+from smashbench.bench.report.statistics import Estimate, interval
 
-Compared = tuple[float, np.ndarray, Freedom]
-"""A measured value, its draws and their degrees of freedom."""
 PRIVACY = (0.0, 1.0)
 """What a worst-case FVU can be: an attacker may always answer the mean image."""
 DIFFERENCE = (-1.0, 1.0)
@@ -19,8 +15,8 @@ DIFFERENCE = (-1.0, 1.0)
 def points(rows: list[Row], metric: str) -> np.ndarray:
     """(rows, 1 + DRAWS): the measured values first, then the bootstrap's."""
     measured = [row.accuracy if metric == "accuracy" else row.worst(metric) for row in rows]
-    pairs = [(each.mean, row) for each, row in zip(measured, rows, strict=True) if each]
-    return np.stack([np.concatenate([[mean], row.draws[metric]]) for mean, row in pairs])
+    pairs = zip(measured, rows, strict=True)
+    return np.stack([np.concatenate([[each.mean], row.draws[metric]]) for each, row in pairs])
 
 
 def frontier(rows: list[Row]) -> Points:
@@ -40,12 +36,3 @@ def estimated(
     if not np.isfinite(values[0]):
         return None
     return interval(values[0], values[1:], row.freedom, bounds)
-
-
-def baselines(board: Board) -> defaultdict[tuple[int, ...], list[Row]]:
-    """The complete rows of plain noise, by their seeds."""
-    plain: defaultdict[tuple[int, ...], list[Row]] = defaultdict(list)
-    for row in board.complete:
-        if row.role == "baseline":
-            plain[tuple(row.seeds)].append(row)
-    return plain

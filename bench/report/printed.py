@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board
 from smashbench.bench.report.text import estimate
@@ -23,7 +25,7 @@ def leaderboard_cells(board: Board) -> Lines:
     lines = [head]
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
-        if not row.accuracy or not row.judged:
+        if not row.judged:
             why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
             lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
             continue
@@ -38,6 +40,16 @@ def leaderboard_cells(board: Board) -> Lines:
         missing = f" ({row.missing} trials missing)" if row.missing else ""
         lines.append([row.defense, strength, *cells, row.worst_attack(), flags + missing])
     return lines
+
+
+def aligned(lines: Lines) -> list[str]:
+    """Lines for a terminal, their columns one below the other.
+
+    >>> aligned([["defense", "FVU"], ["none", ".41"]])
+    ['defense  FVU', 'none     .41']
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
 
 
 def markdown(lines: Lines) -> str:
@@ -65,23 +77,8 @@ def latex(lines: Lines) -> str:
     \\bottomrule
     \\end{tabular}
     """
-    text = [" & ".join(map(_escaped, line)) + " \\\\" for line in lines]
-    columns = "l" * len(lines[0])
-    start = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", text[0], "\\midrule"]
-    return "\n".join([*start, *text[1:], "\\bottomrule", "\\end{tabular}"]) + "\n"
-
-
-SPECIAL = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-}
-
-
-def _escaped(cell: str) -> str:
-    text = "".join(SPECIAL.get(sign, sign) for sign in cell)
-    return f"{{{text}}}" if text.startswith("[") else text
+    head, *rows = lines
+    return pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True)
 
 
 FORMATS: dict[str, Callable[[Lines], str]] = {"md": markdown, "tex": latex}

@@ -46,9 +46,9 @@ def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
     if metric != "mse":
         return []
     victims = [trial.victim for trial in suite.victims]
-    for victim in victims:
-        used = (victim.dataset.name, victim.dataset.options.get("split"), victim.model.name)
-        if used != ("cifar10", "xia2025", "vgg11"):
-            return []
-    same = any(victim.model.options == REFERENCE for victim in victims)
+    same = all(
+        (victim.dataset.name, victim.dataset.options.get("split"), victim.model.name)
+        == ("cifar10", "xia2025", "vgg11")
+        for victim in victims
+    ) and any(victim.model.options == REFERENCE for victim in victims)
     return [(row, row.mse) for row in CIFAR10] if same else []

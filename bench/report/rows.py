@@ -20,7 +20,6 @@ from smashbench.bench.report.statistics import Estimate, freedom, means, resampl
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
-    Arrays,
     AttackRecord,
     FailedRecord,
     FinishedRecord,
@@ -31,7 +30,7 @@ from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial
 
 Runs = dict[str, list[AttackRecord]]
-"""Attack to its records."""
+"""Of an attack: the key of a victim to the records of the runs on it."""
 
 
 def read(*folders: Path | str, newer: bool = False) -> Board:
@@ -105,7 +104,7 @@ def _row(
     """The row of these victims; what is missing or failed is counted, never averaged."""
     row = Row(*key)
     trained: list[VictimRecord] = []
-    attacked: defaultdict[str, list[AttackRecord]] = defaultdict(list)
+    attacked: defaultdict[str, Runs] = defaultdict(dict)
     for victim in victims:
         record = records[victim.key]
         if not isinstance(record, VictimRecord):
@@ -121,7 +120,7 @@ def _row(
                 and trial.attack
                 and run.victim_sha256 == record.checkpoint_sha256
             ):
-                attacked[trial.attack.label].append(run)
+                attacked[trial.attack.label].setdefault(victim.key, []).append(run)
             else:  # or of other weights than the accuracy is of
                 row.missing += 1
     if not trained:
@@ -136,9 +135,9 @@ def _row(
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
             row.draws[metric] = resample(tables[worst][metric][None])[0]
-        row.attack_seeds = len(complete[worst]) // len(trained)
+        row.attack_seeds = min(map(len, complete[worst].values()))
     if row.role == "control":
-        row.broken = _broken(trained, attacked)
+        row.broken = _broken(trained, list(attacked.values()))
     return row
 
 
@@ -146,7 +145,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     """Sets what needs no attack."""
     first = records[0]
     row.seeds = [record.config.seed for record in records]
-    scores = _stacked([store.arrays(record, "scores") for record in records], records, store)
+    scores = _stacked(records, store)
     images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
     correct, judged = scores["correct"].astype(np.float64)[None, :, None], scores.get("judged")
     row.accuracy = means(of_some(correct, images.groups, judged), [ACCURACY.bounds])[0]
@@ -156,8 +155,6 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     row.freedom = freedom(table.shape[1:])
     row.least_accuracy = min(record.metrics.accuracy for record in records)
     row.record, row.randomized, row.chance = first, first.randomized, first.metrics.chance
-    row.payload, row.client_parameters = first.payload, first.client_parameters
-    row.client_multiply_adds = first.client_multiply_adds
     row.role, row.group, row.noise = first.facts.role, first.facts.group, first.facts.noise
     row.diagnostics = first.facts.diagnostics
     row.train_seconds = float(np.mean([record.seconds.train for record in records]))
@@ -167,14 +164,13 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     return images
 
 
-def _stacked(
-    arrays: list[Arrays], records: Sequence[FinishedRecord], store: Store
-) -> dict[str, np.ndarray]:
-    """The arrays that all records have, stacked (records, images).
+def _stacked(records: Sequence[FinishedRecord], store: Store) -> dict[str, np.ndarray]:
+    """The scores that all records have, stacked (records, images).
 
     Raises:
         DamagedError: a record has scores of more or fewer images than the first.
     """
+    arrays = [store.arrays(record, "scores") for record in records]
     wanted = len(next(iter(arrays[0].values())))
     for found, record in zip(arrays, records, strict=True):
         _same_images(len(next(iter(found.values()))), wanted, record, store)
@@ -187,7 +183,7 @@ def _values(
 ) -> dict[str, np.ndarray]:
     """Values (seeds, attack seeds, images or their groups) by metric, of runs that are sorted by
     victim."""
-    scores = _stacked([store.arrays(run, "scores") for run in runs], runs, store)
+    scores = _stacked(runs, store)
     _same_images(scores["mse"].shape[1], images.number, runs[0], store)
     floor = victim.floors["mean_image"]
     shape = (1, len({run.parent for run in runs}), -1, images.number)
@@ -258,40 +254,32 @@ def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
     return least
 
 
-def _balanced(runs: list[AttackRecord], victims: int, most: int | None) -> list[AttackRecord]:
-    """The runs of an attack, as many on every victim and at most ``most``, victim by victim; none
-    where a victim was not attacked: then the attack does not count."""
-    by_victim: defaultdict[str, list[AttackRecord]] = defaultdict(list)
-    for run in runs:
-        by_victim[run.parent].append(run)
-    if len(by_victim) < victims:
-        return []
-    least = min([*map(len, by_victim.values()), *([most] if most else [])])
-    return [run for group in by_victim.values() for run in group[:least]]
+def _balanced(runs: Runs, victims: int, most: int | None) -> Runs:
+    """The runs of an attack, as many on every victim and at most ``most``; none where a victim was
+    not attacked: then the attack does not count."""
+    if len(runs) < victims:
+        return {}
+    least = min([*map(len, runs.values()), *([most] if most else [])])
+    return {victim: each[:least] for victim, each in runs.items()}
 
 
-def _strongest(runs: list[AttackRecord]) -> list[AttackRecord]:
+def _strongest(runs: Runs) -> list[AttackRecord]:
     """Of the runs of an attack on each victim the one with the lowest error on the attacker's own
     validation images; all of them where it has none."""
-    if not all(run.own_error is not None for run in runs):
-        return runs
-    best: dict[str, AttackRecord] = {}
-    for run in runs:
-        rival = best.setdefault(run.parent, run)
-        if (run.own_error, run.config.seed) < (rival.own_error, rival.config.seed):
-            best[run.parent] = run
-    return list(best.values())
+    if any(run.own_error is None for each in runs.values() for run in each):
+        return [run for each in runs.values() for run in each]
+    return [min(each, key=lambda run: (run.own_error, run.config.seed)) for each in runs.values()]
 
 
-def _broken(victims: list[VictimRecord], attacks: Runs) -> dict[int, float]:
+def _broken(victims: list[VictimRecord], attacks: list[Runs]) -> dict[int, float]:
     """Seed to the lowest FVU of any attack on the undefended victim that was trained with it."""
     found = {}
     for victim in victims:
         errors = [
             run.metrics["mse"].mean
-            for runs in attacks.values()
-            for run in runs
-            if run.parent == victim.key and run.threat_model.releases_per_image == 1
+            for runs in attacks
+            for run in runs.get(victim.key, [])
+            if run.threat_model.releases_per_image == 1
         ]
         if errors:
             found[victim.config.seed] = min(errors) / victim.floors["mean_image"]["mse"]

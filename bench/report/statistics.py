@@ -1,9 +1,9 @@
 """Intervals: of means, and by a bootstrap of what is computed from means, over victims (seeds),
 attacks on them, and test images or the groups that these come in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -15,10 +15,13 @@ QUANTILE = 0.975
 NORMAL = ndtri(QUANTILE)
 Freedom = tuple[int, int]
 """Degrees of freedom of seeds and of images."""
+Compared = tuple[float, np.ndarray, Freedom]
+"""A measured value, its draws and their degrees of freedom."""
+Key = TypeVar("Key")
 
 
 class Estimate(NamedTuple):
-    """A mean and its 95 % interval."""
+    """A mean and its 95 % interval; NaN where nothing was measured."""
 
     mean: float
     low: float
@@ -73,8 +76,7 @@ def _variance(by_seed: Any, by_image: Any, by_both: Any) -> Any:
 def _by_seed(values: np.ndarray) -> np.ndarray:
     """Tables (k, seeds, images): repeats follow their seed, or stand for seeds where there is
     one."""
-    tables: np.ndarray = values.mean(2) if values.shape[1] > 1 else values[:, 0]
-    return tables
+    return values.mean(2) if values.shape[1] > 1 else values[:, 0]
 
 
 def columns(name: str, estimate: Estimate | None) -> dict[str, float | None]:
@@ -113,8 +115,7 @@ def resample(values: np.ndarray) -> np.ndarray:
     """
     tables = _by_seed(values)
     of_seeds, of_images = _weights(*tables.shape[1:])
-    draws: np.ndarray = ((tables @ of_images) * of_seeds).sum(1)
-    return draws
+    return ((tables @ of_images) * of_seeds).sum(1)
 
 
 def interval(
@@ -163,9 +164,8 @@ def _sides(
 
 
 def jointly(
-    compared: Sequence[tuple[float, np.ndarray, Freedom]],
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-) -> list[Estimate]:
+    compared: Mapping[Key, Compared], bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> dict[Key, Estimate]:
     """Intervals of several values that all hold at once with 95 % (min-P, Westfall and Young,
     1993; balanced, Beran, 1988).
 
@@ -175,15 +175,14 @@ def jointly(
     at least at 5 % over their number.
 
     Args:
-        compared: of each, the measured value, draws (DRAWS,) as ``interval`` takes them, and
-            degrees of freedom.
+        compared: each with its draws (DRAWS,) as ``interval`` takes them.
         bounds: what the values can be.
     """
     if not compared:
-        return []
+        return {}
     outside = 2 * (1 - QUANTILE)
     smallest = np.ones(RESAMPLES)
-    for _, draws, _ in compared:
+    for _, draws, _ in compared.values():
         both = _parts(draws)[0]
         known = np.isfinite(both)
         order = np.sort(both[known])
@@ -191,10 +190,10 @@ def jointly(
         below = np.mean(ranks, axis=0) / max(len(order), 1)
         smallest[known] = np.minimum(smallest[known], 2 * np.minimum(below, 1 - below))
     level = 1 - max(float(np.quantile(smallest, outside)), outside / len(compared)) / 2
-    found = []
-    for mean, draws, free in compared:
-        found.append(_bounded(mean, *_sides(mean, draws, free, level), bounds))
-    return found
+    return {
+        key: _bounded(mean, *_sides(mean, draws, free, level), bounds)
+        for key, (mean, draws, free) in compared.items()
+    }
 
 
 def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,8 +215,7 @@ def _quantile(
     angles = np.arctan2(np.sqrt(np.maximum(variance - by_seed, 0)), np.sqrt(by_seed))
     if level != QUANTILE:
         return _solved(np.atleast_1d(angles), freedom, level).reshape(angles.shape)
-    found: np.ndarray = np.interp(angles, ANGLES, _table(freedom))
-    return found
+    return np.interp(angles, ANGLES, _table(freedom))
 
 
 @lru_cache(maxsize=64)
@@ -238,8 +236,7 @@ def _solved(angles: np.ndarray, freedom: Freedom, level: float) -> np.ndarray:
         middle = (low + high) / 2
         enough = stdtr(seeds, (middle - other) / cos) @ WEIGHTS[:, None] > level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    found: np.ndarray = high[:, 0]
-    return found
+    return high[:, 0]
 
 
 ANGLES = np.linspace(0, np.pi / 2, 65)

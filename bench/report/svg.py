@@ -12,7 +12,7 @@ from smashbench.bench.report.labels import Box, Label, placed
 from smashbench.bench.report.published import points
 from smashbench.bench.report.style import Mark, marks
 from smashbench.bench.report.text import estimate, number
-from smashbench.bench.report.view import FLOORS, Panel, View, panels, view
+from smashbench.bench.report.view import FLOORS, Panel, View, names, panels, view
 
 LETTER, LINE = 7.4, 14.0
 """Width of a letter and height of a line, at the 12 bold pixels of the page's labels."""
@@ -106,7 +106,7 @@ class _Plot:
             parts += [self._point(row, styles[defense]) for row in rows]
             parts += [self._arrow(row) for row in gone]
             parts.append("</g>")
-            named += self._names(defense, rows, styles[defense])
+            named += self._names(rows, styles[defense])
         return "\n".join([*parts, *self._labels(named), "</svg>"])
 
     def _grid(self) -> list[str]:
@@ -129,11 +129,8 @@ class _Plot:
         """Lines; those beyond the axis are a text with an arrow, and those close to that, or to
         each other, share a text."""
         parts = []
-        if self.view.higher:
-            digits = min(self.metric.digits, 3)
-            higher = list(self.view.higher.items())[: 1 if self.size is NARROW else None]
-            names = (f"{FLOORS.get(name, name)} {number(v, digits)}" for name, v in higher)
-            text = "\N{UPWARDS ARROW} " + ", ".join(names)
+        if notes := self.view.notes(self.metric):
+            text = "\N{UPWARDS ARROW} " + ", ".join(notes[:1] if self.size is NARROW else notes)
             parts.append(f'<text class="note" x="{LEFT + 4}" y="{TOP + 10}">{text}</text>')
             self.taken.append(Box(LEFT, TOP, LEFT + 4 + LETTER * len(text), TOP + LINE))
         for predictor, value in self.view.floors.items():
@@ -161,11 +158,9 @@ class _Plot:
         return f'<polyline class="{kind}" points="{" ".join(at)}" stroke-dasharray="{dash}"/>'
 
     def _at(self, row: Row) -> tuple[float, float]:
-        assert row.accuracy
         return self.x(row.accuracy.mean), self.y(row.worst(self.metric.name).mean)
 
     def _point(self, row: Row, mark: Mark) -> str:
-        assert row.accuracy
         accuracy, worst = row.accuracy, row.worst(self.metric.name)
         x, y = self._at(row)
         bars = (
@@ -179,8 +174,7 @@ class _Plot:
 
     def _arrow(self, row: Row) -> str:
         """At the edge beyond which a collapsed row lies, in the lower or upper corner."""
-        accuracy = number(row.accuracy.mean if row.accuracy else None, 2)
-        label = f"{row.label} collapsed: {accuracy}"
+        label = f"{row.label} collapsed: {number(row.accuracy.mean, 2)}"
         busy = [box for box in self.taken if box.left <= LEFT]
         y = self.bottom - 10.0
         while any(box.top < y + 8 and y - 8 < box.bottom for box in busy):
@@ -193,22 +187,14 @@ class _Plot:
             + f'<text class="label start" x="{LEFT + 22}" y="{y + 4:.1f}">{escape(label)}</text>'
         )
 
-    def _names(self, defense: str, rows: list[Row], mark: Mark) -> list[_Text]:
-        """The defense at its most private point, and the strength at each of the others."""
-        if not rows:
-            return []
-        sign = 1 if self.metric.better == "higher" else -1
-        end = max(rows, key=lambda row: sign * row.worst(self.metric.name).mean)
-        texts = {id(row): f"{row.strength:g}" for row in rows if row.strength is not None}
-        texts[id(end)] = end.label
+    def _names(self, rows: list[Row], mark: Mark) -> list[_Text]:
         return [
             _Text(
-                Label(*self._at(row), LETTER * len(text) + 2, LINE, optional=row is not end),
+                Label(*self._at(row), LETTER * len(text) + 2, LINE, optional=not most_private),
                 text,
                 mark.css,
             )
-            for row in rows
-            if (text := texts.get(id(row)))
+            for row, text, most_private in names(rows, self.metric)
         ]
 
     def _labels(self, texts: list[_Text]) -> list[str]:

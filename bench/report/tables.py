@@ -1,6 +1,6 @@
 """Tables: data frames of a board, and what is written of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
 from smashbench.bench.report.knowledge import knowledge
 from smashbench.bench.report.levels import levels
-from smashbench.bench.report.printed import leaderboard_cells
+from smashbench.bench.report.printed import aligned, leaderboard_cells
 from smashbench.bench.report.statistics import Estimate, columns, ends
 from smashbench.bench.report.verdict import summary
 from smashbench.bench.store.files import write_whole
@@ -33,11 +33,11 @@ WHOLE = (
 def leaderboard(board: Board) -> pd.DataFrame:
     """A line per defense and strength, in the suite's order; docs/columns.md says what is in it."""
     compared = board.over_noise
-    metrics, attacks = board.metrics, board.suite.attack_labels
+    attacks = list(dict.fromkeys(t.attack.label for t in board.suite.attacks if t.attack))
     shown = [name for name, facts in board.diagnostics.items() if facts.column]
     return pd.DataFrame(
         [
-            _line(row, metrics, attacks, compared.get(row.key, {}))
+            _line(row, board.metrics, attacks, compared.get(row.key, {}))
             | {name: row.last(name) for name in shown}
             for row in board.rows
         ]
@@ -74,7 +74,7 @@ def _line(
             line |= columns(f"{attack}_{name}", found.get(name))
     line["flags"] = " ".join(row.flags)
     names = ("payload", "client_parameters", "client_multiply_adds")
-    return line | {name: getattr(row, name) for name in names}
+    return line | {name: getattr(row.record, name, None) for name in names}
 
 
 def costs(board: Board) -> pd.DataFrame:
@@ -114,15 +114,26 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
+def write_tables(frames: Mapping[str, pd.DataFrame], folder: Path) -> list[Path]:
+    """Writes ``NAME.csv`` for each; one that an earlier report wrote and that is empty now is
+    deleted. Returns where they are."""
+    written = []
+    for name, frame in frames.items():
+        path = folder / f"{name}.csv"
+        if frame.empty:
+            path.unlink(missing_ok=True)
+        else:
+            written.append(write_csv(frame, path))
+    return written
+
+
 def as_text(board: Board) -> str:
     """A summary and the leaderboard, for a terminal."""
-    lines = leaderboard_cells(board)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = "  ".join("-" * width for width in widths)
-    text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    head, *lines = leaderboard_cells(board)
+    rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
     waiting = len(board.waiting)
     more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
     if partly := board.left_out:
         names = ", ".join(partly)
         more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
-    return "\n".join([*summary(board), "", text[0], rule, *text[1:], *more])
+    return "\n".join([*summary(board), "", *aligned([head, rule, *lines]), *more])

@@ -35,15 +35,15 @@ class Tile(NamedTuple):
 def tiles(board: Board) -> tuple[list[Picture], list[Tile]]:
     """The originals, and of every defense the rows that protect most at each of ``DROPS``; nothing
     where a folder came without its images, or without an undefended row."""
-    points: dict[int, tuple[Row, list[int]]] = {}
-    for drop in DROPS:
-        for row in within(board, drop).values():
-            if board.has_images(row):
-                points.setdefault(id(row), (row, []))[1].append(round(100 * drop))
-    if not points:
+    best = {round(100 * drop): within(board, drop) for drop in DROPS}
+    chosen = [
+        (row, losses)
+        for row in board.rows
+        if (losses := [loss for loss, rows in best.items() if rows.get(row.defense) is row])
+        and board.has_images(row)
+    ]
+    if not chosen:
         return [], []
-    order = {id(row): n for n, row in enumerate(board.rows)}
-    chosen = sorted(points.values(), key=lambda each: order[id(each[0])])
     first = chosen[0][0].record
     assert first
     originals = board.images(first)["samples"][:PICTURES]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
-from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.board import Board
 from smashbench.bench.report.losses import Loss, within
 from smashbench.bench.report.statistics import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
@@ -30,14 +30,10 @@ def answers(board: Board) -> list[Answer]:
     A defense beats noise only by an interval that holds for all defenses and losses at once, and
     if it is accurate enough in 97.5 % of the resamples.
     """
-    doubts = {
-        name: list(dict.fromkeys(flag for row in rows for flag in row.doubts))
-        for name, rows in board.by_defense.items()
-    }
-    return [_answer(loss, doubts, within(board, loss.drop)) for loss in board.losses]
+    return [_answer(loss, board) for loss in board.losses]
 
 
-def _answer(loss: Loss, doubts: dict[str, list[str]], rows: dict[str, Row]) -> Answer:
+def _answer(loss: Loss, board: Board) -> Answer:
     points = f"{100 * loss.drop:.0f} point{'s' if loss.drop > 0.01 else ''}"
     what = f"at most {points} lost (accuracy {number(loss.accuracy, ACCURACY.digits)} or more)"
     best, noise = loss.best, loss.noise
@@ -46,7 +42,8 @@ def _answer(loss: Loss, doubts: dict[str, list[str]], rows: dict[str, Row]) -> A
     digits = METRICS["fvu"].digits
     details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
     others = [each for each in loss.defenses if each.role == "defense"]
-    if (row := rows.get(best.defense)) and row.strength is not None and row.accuracy:
+    row = within(board, loss.drop).get(best.defense)
+    if row and row.strength is not None:
         accuracy = number(row.accuracy.mean, ACCURACY.digits)
         details.append(f"strength to take: {row.strength:g} (accuracy {accuracy})")
     if not others:
@@ -63,7 +60,7 @@ def _answer(loss: Loss, doubts: dict[str, list[str]], rows: dict[str, Row]) -> A
     if best.reached < QUANTILE:
         share = f"{100 * best.reached:.0f} %"
         details.append(f"it is that accurate in {share} of the draws")
-    if found := doubts[best.defense]:
+    if found := board.doubts(best.defense):
         details.append(f"its rows are flagged: {', '.join(found)}")
     names = [each.defense for each in loss.winners]
     verb = "beats" if len(names) == 1 else "beat"

@@ -10,6 +10,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.published import points
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.style import ALONE
+from smashbench.bench.report.text import number
 
 COLLAPSED = "utility_collapse"
 """The flag of rows that are not drawn where they are, but at the edge."""
@@ -52,6 +53,11 @@ class View(NamedTuple):
     doubted: list[Row]
     """Drawn hollow: those with a doubt that not all rows share."""
 
+    def notes(self, metric: Metric) -> list[str]:
+        """The predictors beyond the axis, with their values."""
+        digits = min(metric.digits, 3)
+        return [f"{FLOORS.get(n, n)} {number(value, digits)}" for n, value in self.higher.items()]
+
 
 def shared_doubts(board: Board) -> list[str]:
     """The doubts that every complete row has: they tell none from another."""
@@ -85,15 +91,15 @@ def view(board: Board, metric: Metric) -> View:
     """What to show: points, and intervals as far as they are no wider than a sixth of what the
     points span; a row whose seeds differ wildly would otherwise leave no room for the others.
     Collapsed rows stay beyond the axis, and so do floors above everything that was reached."""
-    rows = [row for row in board.complete if row.accuracy]
+    rows = board.complete
     drawn = [row for row in rows if COLLAPSED not in row.flags]
     if len(drawn) < 2:
         drawn = rows
-    least = min(row.accuracy.mean for row in drawn if row.accuracy)
-    beyond = [r for r in rows if r not in drawn and r.accuracy and r.accuracy.mean < least]
+    least = min(row.accuracy.mean for row in drawn)
+    beyond = [row for row in rows if row not in drawn and row.accuracy.mean < least]
     drawn = [row for row in rows if row not in beyond]
     published = points(board.suite, metric.name)
-    x = _shown([row.accuracy for row in drawn if row.accuracy], [p.accuracy for p, _ in published])
+    x = _shown([row.accuracy for row in drawn], [p.accuracy for p, _ in published])
     y = _shown([row.worst(metric.name) for row in drawn], [value for _, value in published])
     floors = floors_of(board, metric)
     if metric.better == "higher":
@@ -106,6 +112,15 @@ def view(board: Board, metric: Metric) -> View:
     shared = shared_doubts(board)
     doubted = [row for row in drawn if set(row.doubts) - set(shared)]
     return View(x, y, drawn, beyond, inside, higher, doubted)
+
+
+def names(rows: list[Row], metric: Metric) -> list[tuple[Row, str, bool]]:
+    """What stands at the rows of one defense, and whether it is the most private of them: there
+    its label, and at the others their strengths, if they have some."""
+    sign = 1 if metric.better == "higher" else -1
+    end = max(rows, key=lambda row: sign * row.worst(metric.name).mean, default=None)
+    shown = [row for row in rows if row is end or row.strength is not None]
+    return [(row, row.label if row is end else f"{row.strength:g}", row is end) for row in shown]
 
 
 def _shown(estimates: Sequence[Estimate], others: Sequence[float]) -> tuple[float, float]:

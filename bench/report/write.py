@@ -9,7 +9,7 @@ from smashbench.bench.report.figures import Figure, figures
 from smashbench.bench.report.page import write_page
 from smashbench.bench.report.printed import leaderboard_cells, write_printed
 from smashbench.bench.report.rows import read
-from smashbench.bench.report.tables import TABLES, as_text, write_csv
+from smashbench.bench.report.tables import TABLES, as_text, write_tables
 
 
 def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> None:
@@ -24,14 +24,8 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")
     print(as_text(board))
-    written: list[Path] = []
     frames = {name: make(board) for name, make in TABLES.items()}
-    for name, frame in frames.items():
-        path = out / f"{name}.csv"
-        if frame.empty:
-            path.unlink(missing_ok=True)
-        else:
-            written.append(write_csv(frame, path))
+    written = write_tables(frames, out)
     written += write_printed(leaderboard_cells(board), out, "leaderboard")
     drawn = []
     for figure in figures():
@@ -73,14 +67,14 @@ def write_figures(
     return [_written(figure, board, out, look) for figure in drawn]
 
 
-def _applies(figure: Figure, board: Board) -> bool:
+def _applies(figure: Figure[Board], board: Board) -> bool:
     try:
         return figure.applies(board)
     except Exception as error:
         raise _undrawn(figure, error) from error
 
 
-def _written(figure: Figure, board: Board, out: Path, look: str = "screen") -> Path:
+def _written(figure: Figure[Board], board: Board, out: Path, look: str = "screen") -> Path:
     try:
         return figure.write(board, out, look)
     except BenchError:
@@ -89,7 +83,7 @@ def _written(figure: Figure, board: Board, out: Path, look: str = "screen") -> P
         raise _undrawn(figure, error) from error
 
 
-def _undrawn(figure: Figure, error: Exception) -> BenchError:
+def _undrawn(figure: Figure[Board], error: Exception) -> BenchError:
     return BenchError(
         f"the figure {figure.name!r} cannot be drawn: {type(error).__name__}: {error}; tables are "
         "written; if it is a plug-in's, mend it or leave out its --plugin"

@@ -1,8 +1,9 @@
 """How long trials take, learned from those that are done."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from math import ceil, log2
+from statistics import fmean
 
 from smashbench.bench.run.survey import Standing
 from smashbench.bench.suite.trial import Trial
@@ -31,8 +32,7 @@ class Estimates:
         core_minutes: float | None = None,
     ) -> None:
         self._typical = core_minutes and 60 * core_minutes / len(trials)
-        self._seen: Counter[Group] = Counter()
-        self._seconds: Counter[Group] = Counter()
+        self._seconds: defaultdict[Group, list[float]] = defaultdict(list)
         for trial in trials:
             if (seconds := standings[trial.key].seconds) is not None:
                 self.observe(trial, seconds)
@@ -40,15 +40,14 @@ class Estimates:
     def observe(self, trial: Trial, seconds: float) -> None:
         group = group_of(trial)
         for known in (group, group[:1]):
-            self._seen[known] += 1
-            self._seconds[known] += seconds  # type: ignore[assignment]
+            self._seconds[known].append(seconds)
 
     def of(self, group: Group) -> float | None:
         """The mean over a ``group_of`` trials, else over all defenses or all attacks; None
         before one was timed."""
         for known in (group, group[:1]):
-            if seen := self._seen[known]:
-                return self._seconds[known] / seen
+            if seen := self._seconds[known]:
+                return fmean(seen)
         return None
 
     def total(self, groups: Mapping[Group, int], workers: int) -> float | None:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,10 @@ def execute(
         BenchError, DatasetError: something a person must change first; what is finished stays.
     """
     wanted = selection(suite, only)
-    standings = _begin(suite, options)
+    _check_data(suite, options)
+    save_suite(suite, options.folder)  # or a clear error, now
+    standings = _standings(suite, options)
+    _save(suite, options, standings)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
@@ -82,15 +86,6 @@ def rescore(suite: Suite, options: RunOptions) -> str:
     return text
 
 
-def _begin(suite: Suite, options: RunOptions) -> dict[str, Standing]:
-    """The standing of every trial, in a folder that has this suite now."""
-    _check_data(suite, options)
-    save_suite(suite, options.folder)  # or a clear error, now
-    standings = _standings(suite, options)
-    _save(suite, options, standings)
-    return standings
-
-
 def _check_data(suite: Suite, options: RunOptions) -> None:
     """Loads the images: where that cannot be done, nothing else is begun."""
     dataset = suite.victims[0].victim.dataset
@@ -127,15 +122,12 @@ def _run(
         keep=options.keep_outdated,
         plugins=tuple(options.folder / each.kept for each in suite.plugins if each.is_file),
     )
-    engine = ENGINES[options.engine](work, options)
     estimates = Estimates(suite.trials, standings, suite.core_minutes)
     done = sum(standing.state == "done" for standing in standings.values())
-    try:
-        with Progress(done + len(chosen), done, engine.workers) as progress:
-            scheduler = Scheduler(chosen, Store(options.folder), engine, estimates)
+    with closing(ENGINES[options.engine](work, options)) as engine:
+        scheduler = Scheduler(chosen, Store(options.folder), engine, estimates)
+        with closing(Progress(done + len(chosen), done, engine.workers)) as progress:
             scheduler.run(progress)
-    finally:
-        engine.close()
     return scheduler.failed
 
 
@@ -147,9 +139,8 @@ def run_single(
     Returns how many failed.
 
     Raises:
-        BenchError, DatasetError: an unknown key, or something a person must change first.
+        BenchError, DatasetError: something a person must change first.
     """
-    check_keys(suite, keys)
     failures = 0
     for trial in (trial for trial in suite.trials if trial.key in keys):
         while (

@@ -1,7 +1,6 @@
 """What a person sees while a suite runs; nothing where no person looks."""
 
 from collections.abc import Iterable
-from types import TracebackType
 
 from tqdm import tqdm
 
@@ -28,21 +27,17 @@ class Progress:
             for row in range(1, min(lines, LINES) + 1)
         ]
 
-    @property
-    def visible(self) -> bool:
-        return not self._bar.disable
-
-    def advance(self, trials: int = 1) -> None:
-        self._bar.update(trials)
+    def advance(self) -> None:
+        self._bar.update()
 
     def show(self, running: Iterable[tuple[str, float, float | None]], left: float | None) -> None:
-        """Redraws.
+        """Redraws, where a person looks.
 
         Args:
             running: label, seconds since the start and expected seconds of every running trial.
             left: seconds until the end, if known.
         """
-        if not self.visible:
+        if self._bar.disable:
             return
         self._bar.set_postfix_str("" if left is None else f"about {duration(left)} left")
         texts = []
@@ -57,15 +52,8 @@ class Progress:
         """Prints a line without disturbing the bar."""
         tqdm.write(text)
 
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Leaves the terminal as it is now."""
         for line in [*self._lines, self._bar]:
             line.close()
 

@@ -133,8 +133,6 @@ class Scheduler:
                 self._queue(trial)
 
     def _show(self, progress: Progress) -> None:
-        if not progress.visible:
-            return
         now = time.monotonic()
         running = [
             (self._left[key].label, now - started, self.estimates.of(group_of(self._left[key])))

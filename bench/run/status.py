@@ -65,19 +65,19 @@ def status(suite: Suite, folder: Path) -> str:
         if state not in FINISHED and store.claimed(trial.key):
             state = "running"
         groups.setdefault(state, []).append(trial)
-    everything = {_row_of(trial) for trial in suite.trials}
+    everything = {trial.row for trial in suite.trials}
     idle = everything - {
-        _row_of(trial) for state in groups if state != "missing" for trial in groups[state]
+        trial.row for state in groups if state != "missing" for trial in groups[state]
     }
     counts = ", ".join(f"{len(groups[state])} {state}" for state in MEANINGS if state in groups)
     lines = [f"{suite.name}: {len(suite.trials)} trials: {counts}"]
     for state, meaning in list(MEANINGS.items())[1:]:
         trials = groups.get(state, [])
         lines += [f"\n{state} ({meaning}):" if meaning else f"\n{state}:"] if trials else []
-        waiting = [trial for trial in trials if _row_of(trial) in idle]
+        waiting = [trial for trial in trials if trial.row in idle]
         if waiting:
-            trials = [trial for trial in trials if _row_of(trial) not in idle]
-            names = list(dict.fromkeys(map(_row_of, waiting)))
+            trials = [trial for trial in trials if trial.row not in idle]
+            names = list(dict.fromkeys(trial.row for trial in waiting))
             named = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
             lines.append(f"  {len(waiting)} trials of rows that have not been begun: {named}")
         for trial in trials[:SHOWN]:
@@ -90,11 +90,6 @@ def status(suite: Suite, folder: Path) -> str:
     if sum(len(groups.get(state, [])) for state in FINISHED) < len(suite.trials):
         lines.append(f"all that is left:      smashbench rerun {folder}{plugins}")
     return "\n".join(lines)
-
-
-def _row_of(trial: Trial) -> str:
-    defense = trial.victim.defense
-    return defense.label if defense.strength is None else f"{defense.label} {defense.strength:g}"
 
 
 def _why(standing: Standing) -> str:

@@ -1,6 +1,5 @@
 """Files of a results folder: written whole or not at all, and verified when they are read."""
 
-import hashlib
 import os
 import secrets
 from contextlib import suppress
@@ -57,18 +56,3 @@ def unwritable(path: Path, error: OSError) -> BenchError:
 def words(error: OSError) -> str:
     """``No such file or directory``."""
     return error.strerror or str(error)
-
-
-def read_checked(path: Path, sha256: str) -> bytes:
-    """Reads a file whose content must have this SHA-256.
-
-    Raises:
-        DamagedError: the file is missing, truncated or altered.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DamagedError(path, words(error)) from None
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedError(path, ALTERED)
-    return content

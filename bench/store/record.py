@@ -22,15 +22,10 @@ from smashbench.bench.suite.config import AttackConfig, VictimConfig, keys_of
 Arrays = dict[str, np.ndarray]
 
 
-class _Identity(Frozen):
-    """Which trial a record is about."""
-
-    key: Hash
-
-
-class _Done(_Identity):
+class _Done(Frozen):
     """What every finished trial says."""
 
+    key: Hash
     status: Literal["ok"] = "ok"
     source: Hash
     """Hash of the code that trained the victim, or attacked it."""
@@ -91,9 +86,10 @@ class AttackRecord(_Done, AttackResults):
         return self.victim_sha256
 
 
-class FailedRecord(_Identity):
+class FailedRecord(Frozen):
     """A trial that failed; the last line of ``error`` is its shortest form."""
 
+    key: Hash
     status: Literal["failed"] = "failed"
     config: VictimConfig | AttackConfig
     parent: Hash | None

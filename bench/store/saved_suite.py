@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,9 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
 from smashbench.bench.store.files import words, write_whole
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Component, VictimConfig
+from smashbench.bench.suite.config import PROTOCOL, AttackChoice, VictimConfig
+from smashbench.bench.suite.kinds import KINDS
+from smashbench.bench.suite.options import resolve
 from smashbench.bench.suite.trial import Plugin, Suite, attack_trials, victim_trial
 
 
@@ -124,19 +125,11 @@ def check_current(suite: Suite, folder: Path) -> None:
     Raises:
         BenchError: a component, or one of its options, is not that of this checkout.
     """
-    from smashbench.attacks import ATTACKS  # here: reports need no PyTorch
-    from smashbench.bench.experiment.models import MODELS
-    from smashbench.bench.suite.options import resolve
-    from smashbench.datasets import DATASETS
-    from smashbench.defenses import DEFENSES
-
-    victims = [trial.victim for trial in suite.victims]
-    components: list[tuple[str, Mapping[str, type], Component]]
-    components = [("defense", DEFENSES, part) for c in victims for part in c.defense.parts]
-    components += [("data set", DATASETS, victims[0].dataset)]
-    components += [("model", MODELS, config.model) for config in victims]
-    components += [("attack", ATTACKS, t.attack) for t in suite.attacks if t.attack]
-    for what, table, config in components:
+    trials = (*suite.victims, *suite.attacks)
+    components = [each for trial in trials for each in trial.components]
+    # what is not there comes first, since it says more than an option that differs
+    for title, config in sorted(components, key=lambda e: e[1].name in KINDS[e[0]].table()):
+        what, table = KINDS[title].word, KINDS[title].table()
         if config.name not in table:
             raise BenchError(
                 f"{folder}: there is no {what} {config.name!r} here; if it is a plug-in's, give "

@@ -14,21 +14,13 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from smashbench.bench.store.archive import Archive
-from smashbench.bench.store.files import (
-    ALTERED,
-    DamagedError,
-    read_checked,
-    unwritable,
-    words,
-    write_whole,
-)
+from smashbench.bench.store.files import ALTERED, DamagedError, unwritable, words, write_whole
 from smashbench.bench.store.locks import is_locked, lock
 from smashbench.bench.store.record import (
     Arrays,
@@ -82,8 +74,12 @@ class Store:
     def arrays_path(self, key: str, name: str) -> Path:
         return self.folder / self.arrays_name(key, name)
 
+    def victim_name(self, key: str) -> str:
+        """Of the weights of a victim."""
+        return f"victims/{key}.safetensors"
+
     def victim_path(self, key: str) -> Path:
-        return self.folder / "victims" / f"{key}.safetensors"
+        return self.folder / self.victim_name(key)
 
     def checkpoint_path(self, key: str) -> Path:
         """Of a training that has not ended."""
@@ -165,7 +161,7 @@ class Store:
             DamagedError: the file is missing, truncated or altered, or holds what cannot be.
         """
         try:
-            arrays: Arrays = load(self._checked(record, name))
+            arrays: Arrays = load(self._verified(*self._arrays_file(record, name)))
             CHECKS[name](record, arrays)
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             path = self.arrays_path(record.key, name)
@@ -181,7 +177,7 @@ class Store:
         """
         for name in ARRAYS:
             if name != "samples" or self.has_samples(record):
-                self._checked(record, name)
+                self._verified(*self._arrays_file(record, name))
 
     def has_samples(self, record: FinishedRecord) -> bool:
         """Whether sample images are there, or should be: not where a pack came without them."""
@@ -197,28 +193,35 @@ class Store:
             deep: whether they are whole, too.
         """
         if isinstance(record, VictimRecord):
-            if not deep:
-                return self.victim_path(record.key).exists()
-            check = partial(self.weights, record.key, record.checkpoint_sha256)
+            name, sha256 = self.victim_name(record.key), record.checkpoint_sha256
         else:
-            if not deep:
-                return self.has(self.arrays_name(record.key, RECONSTRUCTIONS))
-            check = partial(self._checked, record, RECONSTRUCTIONS)
+            name, sha256 = self._arrays_file(record, RECONSTRUCTIONS)
+        if not deep:
+            return self.has(name)
         try:
-            check()
+            self._verified(name, sha256)
         except DamagedError:
             return False
         return True
 
-    def _checked(self, record: FinishedRecord, name: str) -> bytes:
+    def _arrays_file(self, record: FinishedRecord, name: str) -> tuple[str, str]:
+        """The name of a file of arrays, and the SHA-256 that it should have."""
+        return self.arrays_name(record.key, name), record.arrays.get(name, "")
+
+    def _verified(self, name: str, sha256: str) -> bytes:
+        """The content of a file that must have this SHA-256.
+
+        Raises:
+            DamagedError: it is missing, truncated or altered.
+        """
         reason = ALTERED
         try:
-            content = self.content(self.arrays_name(record.key, name))
-            if hashlib.sha256(content).hexdigest() == record.arrays.get(name):
+            content = self.content(name)
+            if hashlib.sha256(content).hexdigest() == sha256:
                 return content
         except OSError as error:
             reason = words(error)
-        raise DamagedError(self.arrays_path(record.key, name), reason)
+        raise DamagedError(self.folder / name, reason)
 
     def weights(self, key: str, sha256: str) -> bytes:
         """The weights of a victim.
@@ -226,7 +229,7 @@ class Store:
         Raises:
             DamagedError: the file is missing, truncated or altered.
         """
-        return read_checked(self.victim_path(key), sha256)
+        return self._verified(self.victim_name(key), sha256)
 
     def write_weights(self, key: str, content: bytes) -> str:
         """Writes the weights of a victim; returns their SHA-256."""

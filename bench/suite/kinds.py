@@ -1,7 +1,7 @@
 """The kinds of components that a plug-in may add, and what each must be to be used at all."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -23,15 +23,25 @@ class Kind:
 
     Args:
         word: for one.
-        base: what each of them is: a subclass of it, or an instance where ``instances``.
-        table: those that are there.
+        module: where they are; it is imported when it is needed, since some import PyTorch.
+        type_name: what each of them is: a subclass of it, or an instance where ``instances``.
+        title: of the table of those that are there.
         instances: whether they are values rather than classes.
     """
 
     word: str
-    base: Callable[[], type]
-    table: Callable[[], Any]
+    module: str
+    type_name: str
+    title: str
     instances: bool = False
+
+    def base(self) -> type:
+        """What each of them is."""
+        return getattr(import_module(self.module), self.type_name)
+
+    def table(self) -> Any:
+        """Those that are there."""
+        return getattr(import_module(self.module), self.title)
 
     @property
     def names(self) -> list[str]:
@@ -48,19 +58,19 @@ class Kind:
             table.update(entries)
 
 
-def names_in(plugin: str, title: str, kind: Kind, entries: Any) -> tuple[str, ...]:
+def names_in(plugin: str, kind: Kind, entries: Any) -> tuple[str, ...]:
     """The names in a table of a plug-in.
 
     Raises:
         BenchError: it is no such table.
     """
-    start, base = f"plug-in {plugin}: {title}", kind.base()
+    start, base = f"plug-in {plugin}: {kind.title}", kind.base()
     if isinstance(kind.table(), list):
         if not isinstance(entries, list | tuple):
             raise BenchError(f"{start} should be a list of {base.__name__} objects")
         entries = {getattr(each, "name", str(each)): each for each in entries}
     if not isinstance(entries, Mapping):
-        raise BenchError(f'{start} should be a table, e.g. {title} = {{"mine": Mine}}')
+        raise BenchError(f'{start} should be a table, e.g. {kind.title} = {{"mine": Mine}}')
     for name, entry in entries.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
@@ -97,11 +107,11 @@ def unusable(component: type) -> str:
             return f"has an option {name!r}, a word that suites use otherwise"
     try:
         resolve(component, {name: field.default for name, field in fields.items()})
+    except ValidationError as error:
+        why = "; ".join(explain(error, "", options_of(component)))
+        return f"has defaults that are not valid: {why}"
     except Exception as error:
-        lines = (
-            explain(error, "", options_of(component)) if isinstance(error, ValidationError) else []
-        )
-        return "has defaults that are not valid: " + ("; ".join(lines) or str(error))
+        return f"has defaults that are not valid: {error}"
     knob = getattr(component, "strength", None)
     if knob is not None and knob not in fields:
         return f"has strength = {knob!r}, which is none of its options"
@@ -113,22 +123,15 @@ def unusable(component: type) -> str:
     return ""
 
 
-def _kind(word: str, module: str, base: str, table: str, *, instances: bool = False) -> Kind:
-    """Of what a module has under these names; it is imported when it is needed, since some import
-    PyTorch."""
-
-    def has(name: str) -> Callable[[], Any]:
-        return lambda: getattr(import_module(module), name)
-
-    return Kind(word, has(base), has(table), instances)
-
-
 EXPERIMENT = "smashbench.bench.experiment"
-KINDS: dict[str, Kind] = {
-    "DEFENSES": _kind("defense", "smashbench.defenses", "Defense", "DEFENSES"),
-    "ATTACKS": _kind("attack", "smashbench.attacks", "Attack", "ATTACKS"),
-    "DATASETS": _kind("data set", "smashbench.datasets", "Dataset", "DATASETS"),
-    "MODELS": _kind("model", f"{EXPERIMENT}.models", "Model", "MODELS"),
-    "METRICS": _kind("metric", f"{EXPERIMENT}.metrics", "Metric", "METRICS", instances=True),
+KINDS = {
+    kind.title: kind
+    for kind in (
+        Kind("defense", "smashbench.defenses", "Defense", "DEFENSES"),
+        Kind("attack", "smashbench.attacks", "Attack", "ATTACKS"),
+        Kind("data set", "smashbench.datasets", "Dataset", "DATASETS"),
+        Kind("model", f"{EXPERIMENT}.models", "Model", "MODELS"),
+        Kind("metric", f"{EXPERIMENT}.metrics", "Metric", "METRICS", instances=True),
+    )
 }
 """The tables of a plug-in by their ``TITLES``; ``plugged`` adds those of the wings above this."""

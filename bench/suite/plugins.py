@@ -15,7 +15,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
 
-from smashbench.bench.errors import BenchError
+from smashbench.bench.errors import BenchError, line_in
 from smashbench.bench.suite.kinds import KINDS, TITLES, names_in, unusable
 from smashbench.bench.suite.trial import Plugin, Suite
 
@@ -75,17 +75,16 @@ def load_plugin(path: Path, *, lenient: bool = False) -> Loaded:
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
         return _registered(plugin, module, lenient)
-    except BenchError:
-        del sys.modules[module.__name__]
-        raise
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
-        where = f"{path}{_line_of(error, path)}"
-        hint = ""
+        if isinstance(error, BenchError):
+            raise
+        line, hint = line_in(str(path), error), ""
         if isinstance(error, ImportError):
             hint = (
                 "; a plug-in is one file, which may import what is installed, but not its siblings"
             )
+        where = f"{path}, line {line}" if line else path
         raise BenchError(f"plug-in {where}: {type(error).__name__}: {error}{hint}") from error
 
 
@@ -112,18 +111,14 @@ def load_installed() -> None:
 def in_use(suite: Suite) -> tuple[Plugin, ...]:
     """The plug-ins whose code decides what a suite comes to: every file that was given, and of
     the installed ones those that have a component of it, or a metric."""
-    used = {
-        "DEFENSES": {part.name for trial in suite.victims for part in trial.victim.defense.parts},
-        "ATTACKS": {trial.attack.name for trial in suite.attacks if trial.attack},
-        "DATASETS": {trial.victim.dataset.name for trial in suite.victims},
-        "MODELS": {trial.victim.model.name for trial in suite.victims},
-    }
+    trials = (*suite.victims, *suite.attacks)
+    used = {(title, each.name) for trial in trials for title, each in trial.components}
     return tuple(
         loaded.plugin
         for loaded in LOADED.values()
         if loaded.plugin.is_file
         or "METRICS" in loaded.tables
-        or any(used[title] & set(loaded.tables.get(title, ())) for title in used)
+        or any((title, name) in used for title in loaded.tables for name in loaded.tables[title])
     )
 
 
@@ -153,18 +148,6 @@ def plugin_options(suite: Suite, folder: Path) -> str:
     return "".join(f" --plugin {shlex.quote(str(path))}" for path in paths)
 
 
-def _line_of(error: BaseException, path: Path) -> str:
-    lines = []
-    trace = error.__traceback__
-    while trace:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            lines.append(trace.tb_lineno)
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.lineno:
-        lines = [error.lineno]
-    return f", line {lines[-1]}" if lines else ""
-
-
 def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:
     """Adds the components to the tables, all or none."""
     if not any(getattr(module, title, None) for title in TITLES):
@@ -173,7 +156,7 @@ def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:
             'e.g. DEFENSES = {"my_defense": MyDefense}; tables are ' + ", ".join(TITLES)
         )
     found = {
-        title: names_in(plugin.name, title, kind, getattr(module, title))
+        title: names_in(plugin.name, kind, getattr(module, title))
         for title, kind in KINDS.items()
         if hasattr(module, title)
     }

@@ -3,19 +3,16 @@
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
 
-from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment import kept_images, measure, train
 from smashbench.bench.experiment.metrics import METRICS, score
-from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.plugins import LOADED
 from smashbench.bench.suite.trial import Trial
-from smashbench.datasets import DATASETS
-from smashbench.defenses import DEFENSES
 from smashbench.defenses.stack import Stack
 
 TRAINING = train.__name__
@@ -41,13 +38,7 @@ def source_of(trial: Trial) -> str | None:
     """A hash of the code that decides a trial's numbers: of an attack its own; of a victim that of
     its defense, model, data set and training; and what they import from this package. None where
     this checkout lacks one of them."""
-    tables: list[tuple[Mapping[str, type], str]]
-    if trial.attack:
-        tables = [(ATTACKS, trial.attack.name)]
-    else:
-        victim = trial.victim
-        tables = [(DEFENSES, part.name) for part in victim.defense.parts]
-        tables += [(MODELS, victim.model.name), (DATASETS, victim.dataset.name)]
+    tables = [(KINDS[title].table(), each.name) for title, each in trial.components]
     if any(name not in table for table, name in tables):
         return None
     modules = {base.__module__ for table, name in tables for base in table[name].__mro__}

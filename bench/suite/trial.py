@@ -7,6 +7,7 @@ from functools import cached_property
 from smashbench.bench.suite.config import (
     AttackChoice,
     AttackConfig,
+    Component,
     VictimConfig,
     attack_key,
     canonical,
@@ -34,15 +35,30 @@ class Trial:
         """The attack that it runs; None where it trains a victim."""
         return None if isinstance(self.config, VictimConfig) else self.config.attack
 
+    @property
+    def components(self) -> list[tuple[str, Component]]:
+        """What it is made of, each with the name of its table: of an attack itself, of a victim
+        its defenses, its model and its data set."""
+        if self.attack:
+            return [("ATTACKS", self.attack)]
+        defenses = [("DEFENSES", part) for part in self.victim.defense.parts]
+        return [*defenses, ("MODELS", self.victim.model), ("DATASETS", self.victim.dataset)]
+
     starts: bool = False
     """Whether it trains what other victims begin with, and is no row of a table."""
 
     @property
+    def row(self) -> str:
+        """``noise 0.4``: the defense and its strength, which are a row of the tables."""
+        defense = self.victim.defense
+        return (
+            defense.label if defense.strength is None else f"{defense.label} {defense.strength:g}"
+        )
+
+    @property
     def label(self) -> str:
         """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
-        defense = self.victim.defense
-        strength = "" if defense.strength is None else f" {defense.strength:g}"
-        name = f"{defense.label}{strength}, seed {self.victim.seed}"
+        name = f"{self.row}, seed {self.victim.seed}"
         if self.starts:
             return f"start, seed {self.victim.seed}"
         if self.attack is None:
@@ -102,11 +118,6 @@ class Suite:
     def trials(self) -> tuple[Trial, ...]:
         """All of them, each behind what it needs."""
         return self.starts + self.victims + self.attacks
-
-    @cached_property
-    def attack_labels(self) -> list[str]:
-        """Every attack's label once, in the suite's order."""
-        return list(dict.fromkeys(trial.attack.label for trial in self.attacks if trial.attack))
 
 
 def victim_trial(config: VictimConfig) -> Trial:

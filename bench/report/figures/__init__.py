@@ -1,6 +1,7 @@
 """The figures: one per file, listed by ``figures``."""
 
 from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.board import Board
 from smashbench.bench.report.figures.attack_cost import ATTACK_COST
 from smashbench.bench.report.figures.attacks import ATTACKS
 from smashbench.bench.report.figures.base import Figure
@@ -13,7 +14,7 @@ from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.figures.tradeoff import tradeoff
 from smashbench.bench.report.figures.variances import VARIANCES
 
-FIGURES: list[Figure] = [
+FIGURES: list[Figure[Board]] = [
     GALLERY,
     RECONSTRUCTIONS,
     ATTACKS,
@@ -27,7 +28,7 @@ FIGURES: list[Figure] = [
 """In the order of the page."""
 
 
-def figures() -> list[Figure]:
+def figures() -> list[Figure[Board]]:
     """All figures: a trade-off for each metric of the first table, and ``FIGURES``."""
     return [*(tradeoff(metric) for metric in METRICS.values() if metric.brief), *FIGURES]
 

@@ -59,11 +59,10 @@ def _message(board: Board, row: Row) -> str:
     """What the strongest attack reaches in which time, and the best closed form."""
     told = []
     for kind in ("trained", "closed_form"):
-        known = {n: a for n, a in row.judged.items() if a.kind == kind}
-        if known:
-            name = min(known, key=lambda n: known[n].estimates["mse"].mean)
-            error = number(known[name].estimates["mse"].mean, METRICS["mse"].digits)
-            seconds = number(known[name].seconds, 1 if known[name].seconds < 10 else 0)
+        if name := row.strongest(kind):
+            attack = row.attacks[name]
+            error = number(attack.estimates["mse"].mean, METRICS["mse"].digits)
+            seconds = number(attack.seconds, 1 if attack.seconds < 10 else 0)
             told.append(f"{name} reaches {error} in {seconds} s")
     return f"{board.suite.name}, {row.label}: {', '.join(told)}"
 

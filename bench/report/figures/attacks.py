@@ -32,7 +32,7 @@ def _draw(board: Board) -> Canvas:
             means = [
                 (row.accuracy.mean, row.attacks[attack].estimates["mse"].mean)
                 for row in rows
-                if row.accuracy and attack in row.attacks
+                if attack in row.attacks
             ]
             style = styles[name].line | {"markersize": 4, "linewidth": 1}
             axes.plot(*np.reshape(means, (-1, 2)).T, **style)

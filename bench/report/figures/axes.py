@@ -7,6 +7,14 @@ PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 """Plain numbers, no powers of ten."""
 
 
+def counted(axes: Axes, counts: list[int], label: str) -> None:
+    """A horizontal logarithmic axis with these numbers of things alone."""
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [f"{n:,}" for n in counts])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(label)
+
+
 def logarithmic(axes: Axes, *names: str) -> None:
     """Logarithmic axes with plain numbers, few enough to read."""
     for name in names:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -19,16 +19,18 @@ PAPER = 3.4
 """Width of a paper's column, in inches; across both columns it is twice that and a little."""
 READABLE = 64
 """Most rows of which a figure can show every one, in every attack or over every epoch."""
+Shown = TypeVar("Shown")
+"""What figures are of: boards, or the reports of audits."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A figure of a board.
+class Figure(Generic[Shown]):
+    """A figure.
 
     Args:
         name: of its files.
         caption: on the page.
-        applies: whether the board has something for it; all boards have a complete row.
+        applies: whether there is something to draw; all boards have a complete row.
         draw: makes it.
         pixels: whether it is made of pixels, and a PNG in every look.
         dpi: dots per inch of the PNG.
@@ -38,8 +40,8 @@ class Figure:
 
     name: str
     caption: str
-    applies: Callable[[Board], bool]
-    draw: Callable[[Board], Canvas]
+    applies: Callable[[Shown], bool]
+    draw: Callable[[Shown], Canvas]
     pixels: bool = False
     dpi: int = 150
     style: Mapping[str, Any] = field(default_factory=dict)
@@ -49,26 +51,34 @@ class Figure:
         """Where it is written to."""
         return folder / f"{self.name}.{'png' if self.pixels else FORMATS[look]}"
 
-    def write(self, board: Board, folder: Path, look: str = "screen") -> Path:
+    def canvas(self, shown: Shown, look: str = "screen") -> Canvas:
+        """Draws it, with its layout settled: it is saved in every format the same."""
+        with mpl.rc_context(self._settings(look)):
+            canvas = self.draw(shown)
+            canvas.set_dpi(self.dpi)
+            if engine := canvas.get_layout_engine():
+                engine.execute(canvas)
+                canvas.set_layout_engine(None)
+        return canvas
+
+    def _settings(self, look: str) -> Any:
+        return {**RC, **self.style, **LOOKS[look]}
+
+    def write(self, shown: Shown, folder: Path, look: str = "screen") -> Path:
         """Draws and writes it, without dates: the same records, the same bytes.
 
         Args:
-            board: what to draw.
+            shown: what to draw.
             folder: where to.
             look: one of ``LOOKS``.
         """
-        style: Any = {**RC, **self.style, **LOOKS[look]}
         path = self.path(folder, look)
         kind, content = path.suffix[1:], io.BytesIO()
         options: Any = {"metadata": {UNSAID[kind]: None}}
         if kind == "png":
             options["pil_kwargs"] = {"compress_level": 4}
-        with mpl.rc_context(style):
-            canvas = self.draw(board)
-            canvas.set_dpi(self.dpi)
-            if engine := canvas.get_layout_engine():
-                engine.execute(canvas)  # in every format the same
-                canvas.set_layout_engine(None)
+        canvas = self.canvas(shown, look)
+        with mpl.rc_context(self._settings(look)):
             canvas.savefig(content, format=kind, dpi=self.dpi, **options)
         write_whole(path, content.getvalue())
         return path

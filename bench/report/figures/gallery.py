@@ -32,7 +32,7 @@ def _draw(board: Board) -> Canvas:
         images = board.images(row.attacks[row.worst_attack()].record)
         users = zip(images["users_original"], images["users"], strict=True)
         pairs = [np.stack(pair) for pair in users]
-        accuracy = number(row.accuracy.mean if row.accuracy else None, ACCURACY.digits)
+        accuracy = number(row.accuracy.mean, ACCURACY.digits)
         label = f"{row.label}  ({accuracy}, {row.worst_attack()})"
         lines.append((label, [images["samples"], *pairs]))
     titles = ["one image of each of several classes, by a fixed rule", "5 % worst off", "median"]

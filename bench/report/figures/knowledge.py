@@ -5,10 +5,10 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.figures.axes import counted
 from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.knowledge import Known, by_pairs, by_releases, varied
 from smashbench.bench.report.losses import within
@@ -57,12 +57,9 @@ def _draw(board: Board) -> Canvas:
 
 
 def _finish(axes: Axes, label: str, sizes: list[int]) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
+    counted(axes, sizes, label)
     axes.set_ylim(0, 1.05)
     axes.axhline(1.0, color=SOFT, linestyle="--", linewidth=0.8)
-    axes.set_xlabel(label)
 
 
 def _message(board: Board, row: Row) -> str:

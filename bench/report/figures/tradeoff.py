@@ -16,7 +16,7 @@ from smashbench.bench.report.published import points
 from smashbench.bench.report.style import SOFT, Mark, marks
 from smashbench.bench.report.text import number
 from smashbench.bench.report.verdict import headline
-from smashbench.bench.report.view import EXPLAINED, FLOORS, Panel, View, panels, view
+from smashbench.bench.report.view import EXPLAINED, Panel, View, names, panels, view
 
 COLUMNS = 3
 """Panels beside each other, where every group has its own."""
@@ -25,7 +25,7 @@ CLOSE = 0.03
 """Share of the axis within which the texts of two lines would overlap."""
 
 
-def tradeoff(metric: Metric) -> Figure:
+def tradeoff(metric: Metric) -> Figure[Board]:
     """Accuracy against the worst case of ``metric``: a curve per defense, 95 % intervals, floors
     as lines."""
     return Figure(
@@ -100,13 +100,13 @@ def _padded(ends: tuple[float, float]) -> tuple[float, float]:
 
 def _points(rows: list[Row], metric: Metric) -> np.ndarray:
     """(rows, 2): accuracy and worst case."""
-    pairs = [(row.accuracy.mean, row.worst(metric.name).mean) for row in rows if row.accuracy]
+    pairs = [(row.accuracy.mean, row.worst(metric.name).mean) for row in rows]
     return np.reshape(pairs, (-1, 2))
 
 
 def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
     colour = (*mpl.colors.to_rgb(mark.ink.figure), 0.3)
-    x = np.reshape([row.accuracy for row in rows if row.accuracy], (-1, 3)).T
+    x = np.reshape([row.accuracy for row in rows], (-1, 3)).T
     y = np.reshape([row.worst(metric.name) for row in rows], (-1, 3)).T
     style: Any = {"colors": colour, "linewidth": 0.7}
     axes.hlines(y[0], x[1], x[2], **style)
@@ -116,7 +116,7 @@ def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
 def _curve(
     axes: Axes, rows: list[Row], metric: Metric, mark: Mark, doubted: list[Row]
 ) -> list[Text]:
-    """Draws a defense; returns its name at its most private point, and its other strengths."""
+    """Draws a defense; returns the texts at its marks."""
     at = _points(rows, metric)
     style = mark.line | {"markersize": 9 if len(rows) == 1 else 6}
     axes.plot(*at.T, **style)
@@ -124,15 +124,11 @@ def _curve(
     if any(doubtful):
         hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
         axes.plot(*at[doubtful].T, **hollow)
-    if not rows:
-        return []
-    most = int((at[:, 1] * (1 if metric.better == "higher" else -1)).argmax())
-    texts = []
-    for n, (row, (x, y)) in enumerate(zip(rows, at, strict=True)):
-        strength = "" if row.strength is None else f"{row.strength:g}"
-        if text := row.label if n == most else strength:
-            texts.append(Text(x, y, text, mark.ink.figure, first=n == most))
-    return texts
+    ink = mark.ink.figure
+    return [
+        Text(row.accuracy.mean, row.worst(metric.name).mean, text, ink, most_private)
+        for row, text, most_private in names(rows, metric)
+    ]
 
 
 def _floors(axes: Axes, shown: View, metric: Metric) -> None:
@@ -147,12 +143,8 @@ def _floors(axes: Axes, shown: View, metric: Metric) -> None:
         where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         words = EXPLAINED.get(name, name)
         axes.annotate(words, (0.005, value), xytext=(0, 2), fontsize="x-small", color=SOFT, **where)
-    if shown.higher:
-        beyond = [
-            f"{FLOORS.get(n, n)} {number(v, min(metric.digits, 3))}"
-            for n, v in shown.higher.items()
-        ]
-        text = "\N{UPWARDS ARROW} " + ", ".join(beyond)
+    if notes := shown.notes(metric):
+        text = "\N{UPWARDS ARROW} " + ", ".join(notes)
         where = {"ha": "left", "va": "top", "transform": axes.transAxes}
         axes.text(0.36, 0.995, text, fontsize="x-small", color=SOFT, **where)
 
@@ -160,7 +152,7 @@ def _floors(axes: Axes, shown: View, metric: Metric) -> None:
 def _beyond(axes: Axes, rows: list[Row], styles: dict[str, Mark]) -> None:
     """Arrows at the left edge for rows that collapsed."""
     for n, row in enumerate(rows):
-        accuracy = number(row.accuracy.mean if row.accuracy else None, 2)
+        accuracy = number(row.accuracy.mean, 2)
         axes.text(
             0.01,
             0.02 + 0.05 * n,

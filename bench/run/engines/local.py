@@ -79,10 +79,6 @@ class _Worker:
         self.trial = trial
         return True
 
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-
     def result(self) -> tuple[Trial, Outcome]:
         """How the trial ended."""
         trial, self.trial = self.trial, None
@@ -90,7 +86,8 @@ class _Worker:
         try:
             outcome: Outcome = self.pipe.recv()
             if outcome.state == "failed":
-                self.end()  # an error on a GPU, say, would spoil the next trial, too
+                self.process.kill()  # an error on a GPU, say, would spoil the next trial, too
+                self.process.join()
         except (EOFError, OSError):
             self.process.join()
             outcome = Outcome("lost", how_it_ended(self.process.exitcode))

@@ -71,10 +71,9 @@ def _outcome(task: Any) -> Outcome:
     import ray
 
     try:
-        outcome: Outcome = ray.get(task)
+        return ray.get(task)
     except ray.exceptions.RayError as error:
         return Outcome("lost", " ".join(str(error).split()))
-    return outcome
 
 
 def _numbers(options: RunOptions) -> dict[str, float]:
