@@ -67,6 +67,7 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback():
     )
 
 
+@pytest.mark.slow
 def test_list_shows_every_component_with_a_line():
     done = bench("list")
     assert done.returncode == 0

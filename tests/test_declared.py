@@ -47,6 +47,7 @@ def fast(monkeypatch) -> None:
     monkeypatch.setattr(figures, "FIGURES", [])
 
 
+@pytest.mark.slow
 def test_a_metric_is_one_entry(tmp_path, monkeypatch, capsys):
     suite = toml.load("smoke", TINY)
     fast(monkeypatch)

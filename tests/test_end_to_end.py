@@ -131,6 +131,7 @@ def test_records_of_other_code_or_of_another_victim_do_not_count(copy):
     assert len(unfinished()) == 5
 
 
+@pytest.mark.slow
 def test_a_suite_of_floors_alone_still_reports(copy, here):
     done = here("run", "smoke", "--out", copy, "--set", "attacks={mean={},class_mean={}}")
     assert done.returncode == 0, done.stderr

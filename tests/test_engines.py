@@ -100,6 +100,7 @@ def test_every_way_to_die_costs_one_trial(tmp_path):
     assert store.read(well[0].key) is None  # its record would be its own affair
 
 
+@pytest.mark.slow
 def test_the_attacks_of_a_failed_victim_fail_with_it_and_others_do_not(tmp_path):
     bad, good = trial("fail"), trial("fine")
     attacks = [trial("mean", victim, n) for n, victim in enumerate([bad, good, bad])]
@@ -127,17 +128,20 @@ def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]
 
 
+@pytest.mark.slow
 def test_a_trial_that_another_run_is_at_is_tried_later(tmp_path):
     scheduler = run([trial("once busy"), trial("fine")], tmp_path)
     assert scheduler.failed == 0
     assert diary(tmp_path).count("once busy") == 2
 
 
+@pytest.mark.slow
 def test_what_a_person_must_change_stops_the_run(tmp_path):
     with pytest.raises(BenchError, match="no disk"):
         run([trial("stop"), *(trial("sleep", number=n) for n in range(3))], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
     engine = local(tmp_path, 1)
     for moment in ("starting", "idle"):
@@ -158,6 +162,7 @@ def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
     assert engine.wait(0) == []
 
 
+@pytest.mark.slow
 def test_a_worker_whose_trial_failed_is_not_trusted_with_another(tmp_path):
     run([trial("fail"), trial("fine"), trial("fine", number=1)], tmp_path, workers=1)
     bad, first, second = (line.split()[-1] for line in diary_lines(tmp_path))

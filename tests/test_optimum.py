@@ -51,6 +51,7 @@ def test_gmm_loses_little_with_components_to_spare():
     assert 0.999 <= excess("gmm", 1, components=(4,)) < 1.02
 
 
+@pytest.mark.slow
 def test_neighbours_come_closer_with_more_images():
     errors = [excess("knn", 3, aux=n, noise=0.05) for n in (100, 1000, 10_000)]
     assert errors[0] > errors[1] > errors[2] > 0.999

@@ -136,6 +136,7 @@ def test_the_8_bits_are_those_of_the_reconstructions(suite, made):
         assert abs(error.mean() - recorded.mean()) < 5e-6
 
 
+@pytest.mark.slow
 def test_a_changed_metric_alone_is_computed_anew(suite, mine, tmp_path):
     metric(tmp_path)
     again(suite, mine)
@@ -174,6 +175,7 @@ def test_damaged_scores_of_a_victim_are_measured_again_and_of_an_attack_made_aga
         assert (mine / name).read_bytes() == (made / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_kill_between_scores_and_record_of_a_rescore_is_mended(suite, mine, tmp_path):
     """The scores are new, the record still says how it was scored before."""
     key = suite.attacks[1].key
@@ -189,6 +191,7 @@ def test_a_kill_between_scores_and_record_of_a_rescore_is_mended(suite, mine, tm
     assert before.keys() == {"reconstructions"}
 
 
+@pytest.mark.slow
 def test_without_reconstructions_an_attack_is_made_anew_unless_it_is_to_be_kept(
     suite, mine, tmp_path, here
 ):
@@ -246,6 +249,7 @@ def attempted(suite: Suite, folder: Path) -> str:
     return attempt(suite.victims[1], folder=folder, data=None, minutes=5).text
 
 
+@pytest.mark.slow
 def test_packs_hold_reconstructions_where_they_are_asked_for(suite, mine, tmp_path):
     size = {}
     for whole in (False, True):
@@ -260,6 +264,7 @@ def test_packs_hold_reconstructions_where_they_are_asked_for(suite, mine, tmp_pa
     assert set(states(suite, mine)) == {"done"}
 
 
+@pytest.mark.slow
 def test_records_that_do_not_agree_on_a_metric_are_not_compared(suite, mine, tmp_path):
     metric(tmp_path)
     again(Suite("", "", suite.victims, suite.attacks[:2]), mine)

@@ -36,6 +36,7 @@ def sent(copy, tmp_path):
     return shutil.copyfile(copy / "packed.zip", tmp_path / "sent.zip")
 
 
+@pytest.mark.slow
 def test_a_whole_run_can_stand_beside_itself(sent, run):
     assert problems(sent, run) == []
     good = texts(sent, "ok", run)
@@ -63,6 +64,7 @@ def altered(run, folder, change):
     return folder
 
 
+@pytest.mark.slow
 def test_scores_that_were_changed_are_found(run, tmp_path):
     """All to twice their value, and the record's mean with them or not: neither passes."""
     folder = altered(run, tmp_path / "one", lambda found: {"mse": found["mse"] * np.float32(2)})
@@ -71,6 +73,7 @@ def test_scores_that_were_changed_are_found(run, tmp_path):
     assert any("other scores than their reconstructions" in text for text in found)
 
 
+@pytest.mark.slow
 def test_two_exchanged_scores_leave_the_mean_and_are_found(run, tmp_path):
     def exchanged(found):
         mse, order = found["mse"], np.argsort(found["mse"])
@@ -82,6 +85,7 @@ def test_two_exchanged_scores_leave_the_mean_and_are_found(run, tmp_path):
     assert "other scores than their reconstructions" in text
 
 
+@pytest.mark.slow
 def test_another_floor_is_found(run, tmp_path):
     """FVU would be half of what it is."""
     shutil.copytree(run, tmp_path / "floor")
@@ -141,6 +145,7 @@ def test_what_is_no_submission_is_an_error_with_a_hint(run, tmp_path):
         check(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_1_where_there_is_a_problem(run, here, tmp_path):
     done = here("submit-check", run)
     assert done.returncode == 0, done.stdout

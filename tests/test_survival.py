@@ -118,6 +118,7 @@ def test_a_trial_that_hangs_ends_at_its_time_limit(copy, here):
     assert "time limit of 0:00:03" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_failed_trial_is_recorded_and_shown(copy, here):
     too_few = ("--set", "dataset.aux=10", "--set", "attacks.decoder.val_share=0.01")
     one = ("--set", "defenses={none={}}", "--set", "attacks={decoder={val_share=0.01}}")
@@ -129,6 +130,7 @@ def test_a_failed_trial_is_recorded_and_shown(copy, here):
     assert "too few to hold out" in failed["error"]
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_everything_and_says_how_to_continue(copy):
     one = ("--set", "defenses={none={}}", "--set", ENDLESS)
     process = started("run", "smoke", "--out", copy, *one)

@@ -83,6 +83,7 @@ class Saboteur(Thief):
         }.get(self.what, torch.zeros(len(z), *SHAPE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "error", "text"),
     [
@@ -221,6 +222,7 @@ class Learner(Thief):
         return iter(())
 
 
+@pytest.mark.slow
 def test_what_one_attack_imported_is_there_for_the_next(photos):
     known = Knowledge(photos.aux.x, 10, {})
     with patch.object(wall, "_heavy", set()):

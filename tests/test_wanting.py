@@ -183,6 +183,7 @@ def test_a_foreign_command_is_shown_only_as_a_run_of_this_program(folder, comman
     assert read_suite(folder).command == shown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("head"), reason="no head")
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
     code = "import sys; from smashbench.bench.command import entry; "
@@ -220,6 +221,7 @@ def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here, tmp_path):
     assert "6 more rows of the suite have not been begun" in page
 
 
+@pytest.mark.slow
 def test_a_run_with_nothing_to_do_says_so(copy, here):
     done = here("run", "smoke", "--out", copy, "--only", "attack=mean")
     assert f"nothing to do: all that was asked for is done in {copy}" in done.stdout
