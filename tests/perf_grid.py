@@ -38,7 +38,7 @@ def nothing(trial: Trial, folder: Path) -> Outcome:
     """A whole attempt (claim, log, record) at a trial without work."""
     from smashbench.bench.run import perform
 
-    def empty(trial: Trial, folder: Path, data: object) -> None:
+    def empty(trial: Trial, folder: Path, data: object, *, again: bool) -> None:
         Store(folder).write(victim_record(trial))
 
     perform.perform = empty
@@ -77,8 +77,10 @@ def grid() -> list[str]:
                     engine.wait(60)
                 started = time.perf_counter()
                 todo = trials[workers:]
+                scheduler = Scheduler(todo, Store(Path(folder)), engine, Estimates([], {}))
                 with closing(Progress(len(todo), 0, 0)) as progress:
-                    Scheduler(todo, Store(Path(folder)), engine, Estimates([], {})).run(progress)
+                    scheduler.run(progress)
+                assert not scheduler.failed
                 times.append(1000 * (time.perf_counter() - started) / len(todo))
                 engine.close()
         ratio = times[0] / times[1]
