@@ -10,7 +10,7 @@ from torch.nn.functional import interpolate, mse_loss, pixel_shuffle, pixel_unsh
 
 from smashbench.attacks.base import Attack, Knowledge, releases
 from smashbench.attacks.descent import descend, doubled
-from smashbench.attacks.network import Network, Pairs, as_map
+from smashbench.attacks.network import Network, Pairs, as_map, spread
 
 FREQUENCIES = 8
 """Sines and as many cosines that tell the network the time."""
@@ -134,7 +134,7 @@ class _Velocity(nn.Module):
         channels, *size = x.shape[1:]
         self.factor = next(f for f in (4, 2, 1) if all(pixels % f == 0 for pixels in size))
         self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
-        self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
+        self.register_buffer("std", spread(z))
         pixels = channels * self.factor**2
         self.stem = nn.Conv2d(2 * pixels + z.shape[1], width, 3, padding=1)
         self.first = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(blocks))

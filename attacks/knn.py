@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import Attack, Knowledge, releases, resolution
 
 WIDENINGS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 """Candidates for the bandwidth: times the noise, and the typical distance of a nearest neighbour
@@ -48,7 +48,9 @@ class Knn(Attack):
         features, images = z.mean(0), knowledge.images[everyone].flatten(1)
         squares = _squares(releases(knowledge, val, 1)[0].flatten(1), features[: len(fit)])
         widenings = torch.tensor(WIDENINGS)
-        candidates = float(squares.amin(1).median().sqrt().clamp_min(1e-6)) / widenings
+        candidates = (
+            float(squares.amin(1).median().sqrt().maximum(resolution(features))) / widenings
+        )
         if len(z) > 1:
             noise = float(z.var(0).mean().sqrt())
             candidates = torch.cat([candidates, noise * widenings])

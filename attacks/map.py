@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
-from smashbench.attacks.base import Knowledge, WhiteBox, releases
+from smashbench.attacks.base import Knowledge, WhiteBox, releases, resolution
 from smashbench.attacks.decoder import Decoder
 
 ANCHORS = (0.03, 0.3)
@@ -60,7 +60,9 @@ class Map(Decoder):
         self.expected_ = _expected(client, self.draws)
         start = super().reconstruct(z)
         with torch.no_grad():
-            self.v_ = float((z - self.expected_(start)).square().mean().clamp_min(1e-8))
+            self.v_ = float(
+                (z - self.expected_(start)).square().mean().maximum(resolution(z).square())
+            )
         self.rho_ = max(float((x - start).square().mean().sqrt()), 1e-4)
         self.weights_: tuple[float, float] | None = None
         best = float((start - x).square().mean())

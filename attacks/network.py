@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from math import isqrt, prod
+from math import inf, isqrt, prod
 from typing import Self
 
 import torch
@@ -39,6 +39,15 @@ def as_map(z: Tensor) -> Tensor:
     return z.flatten(1)[:, :, None, None]
 
 
+def spread(z: Tensor) -> Tensor:
+    """Standard deviations (1, C', 1, 1) of the channels of maps z (N, C', H', W'). Infinite, so
+    that it is shown as 0, where a channel is constant: varies by less than a millionth of its root
+    mean square. A small unit of what is sent hides nothing."""
+    places = (0, 2, 3)
+    std = z.std(places, keepdim=True)
+    return std.where(std > 1e-6 * z.square().mean(places, keepdim=True).sqrt(), inf)
+
+
 class Network(nn.Module):
     """The mean image, a linear map of 5x5 neighbourhoods (smaller ones where there are many
     channels), and a residual correction that is zero at the start. Where features do not tile the
@@ -65,7 +74,7 @@ class Network(nn.Module):
         made = (z.shape[2] * factor, z.shape[3] * factor)
         pixels = x.shape[1] * factor**2
         self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
-        self.register_buffer("std", z.std((0, 2, 3), keepdim=True).clamp_min(1e-6))
+        self.register_buffer("std", spread(z))
         self.register_buffer("image", x.mean(0))
 
         def low(x: Tensor) -> Tensor:

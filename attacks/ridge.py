@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
 
-from smashbench.attacks.base import Attack, Knowledge, releases, require_memory
+from smashbench.attacks.base import Attack, Knowledge, releases, require_memory, resolution
 
 PENALTIES = torch.logspace(-6, 1, 15)
 """Candidates for the ridge penalty, in units of the mean variance of a feature."""
@@ -70,9 +70,8 @@ class Ridge(Attack):
         self.basis_ = centred if dual else None
         moments = (centred @ centred.T if dual else centred.T @ centred) / len(z)
         values, vectors = torch.linalg.eigh(moments.double())
-        spread = (values.clamp_min(0).sum() / d if dual else values.clamp_min(0).mean()).clamp_min(
-            1e-12
-        )
+        total = values.clamp_min(0).sum()
+        spread = (total / (d if dual else len(values))).clamp_min(resolution(z).double().square())
         cross = vectors.T @ ((x - mean_x if dual else centred.T @ (x - mean_x)) / len(z)).double()
         penalties = PENALTIES.to(values) * spread
         scores = ((z_val - mean_z) @ centred.T).double() if dual else (z_val - mean_z).double()

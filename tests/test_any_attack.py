@@ -1,6 +1,8 @@
 """Every attack on bad input, and on what it may see."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -74,6 +76,29 @@ def test_features_that_are_not_finite_are_a_clear_error(name):
     x = images(40)
     with pytest.raises(AttackError, match="not finite"):
         ATTACKS[name](**SMALL.get(name, {})).fit(world(x, release)).reconstruct(release(x))
+
+
+@pytest.mark.parametrize("name", sorted({*PAIRED} - {"reference_decoder"}))  # as published
+def test_the_unit_in_which_features_are_sent_hides_nothing(name):
+    x, test = images(60), images(5)
+    guesses = []
+    for unit in (1.0, 2.0**-30, 2.0**20):
+        torch.manual_seed(0)
+
+        def release(x: Tensor, unit: float = unit) -> Tensor:
+            return unit * blurred(0.02)(x)
+
+        known = world(x, release)
+        known = served(known, predict=partial(_sent_in, unit, known.predict))
+        attack = ATTACKS[name](**SMALL.get(name, {})).fit(known)
+        torch.manual_seed(1)
+        guesses.append(attack.reconstruct(release(test)))
+    for guess in guesses[1:]:
+        torch.testing.assert_close(guess, guesses[0], atol=1e-3, rtol=0)
+
+
+def _sent_in(unit: float, predict: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    return predict(z / unit)
 
 
 SAMPLED = "flow"
