@@ -84,6 +84,13 @@ def test_attacks_come_close_to_the_optimum_of_a_bent_encoder(noise, most):
 
 
 @pytest.mark.slow
+def test_the_decoder_as_it_comes_is_within_five_percent_of_a_bent_optimum():
+    """No option says that features tell of every pixel; docs/attacks.md has the other worlds."""
+    torch.manual_seed(0)
+    assert 0.98 <= excess("decoder", 3, noise=1.0, **BENT) < 1.05
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "components"), [(0.3, 60), (1.0, 30)])
 def test_many_components_follow_a_bend_within_five_percent(noise, components):
     found = excess("gmm", 3, aux=60_000, noise=noise, components=(components,), **BENT)
