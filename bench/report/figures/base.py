@@ -153,7 +153,9 @@ def write_title(canvas: Canvas, text: str) -> None:
     """Writes the message of a figure above it, in as many lines as it needs."""
     size = 1.1 * mpl.rcParams["font.size"]
     letters = int(canvas.get_figwidth() * 72 / (0.66 * size))
-    canvas.suptitle(fill(text, letters), x=0.01, ha="left", fontsize=size, fontweight="bold")
+    title = canvas.suptitle(fill(text, letters), x=0.01, ha="left", fontsize=size, weight="bold")
+    if not canvas.get_layout_engine():  # else a share of the height, into the panels of a tall one
+        title.set_y(1 - 0.8 * size / 72 / canvas.get_figheight())
 
 
 def readable(board: Board) -> bool:

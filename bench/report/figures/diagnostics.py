@@ -1,11 +1,12 @@
 """What the regularisers say and do during training: small multiples."""
 
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from smashbench.bench.report.board import Board, Row
@@ -16,8 +17,12 @@ from smashbench.bench.report.style import Mark, marks
 from smashbench.bench.report.view import panels
 
 COLUMNS = 6
+LEGEND = 1.8
+"""Inches of the legend's width, on a screen."""
 LETTERS = 30
 """Most in a line of a panel's title."""
+PLAIN = {"marker": "", "linewidth": 1.2}
+"""Lines without marks."""
 
 
 class _Cell(NamedTuple):
@@ -63,10 +68,21 @@ def _cells(board: Board) -> list[_Cell]:
 def _draw(board: Board) -> Canvas:
     """A panel per diagnostic and defense, on the scale of that diagnostic; stronger is darker."""
     cells, styles, declared = _cells(board), marks(board), board.diagnostics
-    canvas, grid = small_multiples(len(cells), min(COLUMNS, len(cells)), (1.9, 1.7), (4.5, 6), 3)
+    columns = min(COLUMNS, len(cells))
+    many = any(len({row.defense for row in cell.rows}) > 1 for cell in cells)
+    width = 1.9 * columns + LEGEND * many
+    canvas, grid = small_multiples(len(cells), columns, (width / columns, 1.7), (4.5, 6), 3)
     spans: dict[str, list[Axes]] = {}
+    if many:
+        edge = 1 - LEGEND / width
+        canvas.subplots_adjust(right=edge)
+        place: Any = {"loc": "upper left", "bbox_to_anchor": (edge, grid[0].get_position().y1)}
+        handles = _legend(cells, styles)
+        legend = canvas.legend(handles=handles, alignment="left", fontsize="small", **place)
+        for text, handle in zip(legend.get_texts(), handles, strict=True):
+            text.set_fontweight("bold" if handle.get_linestyle() == "None" else "normal")
     for cell, axes in zip(cells, grid, strict=False):
-        _panel(axes, cell, styles, many=len({row.defense for row in cell.rows}) > 1)
+        _panel(axes, cell, styles, many=many)
         label = fill(declared[cell.diagnostic].label, LETTERS)
         axes.set_title(f"{label}\n{cell.title}", loc="left", fontsize="small")
         axes.tick_params(labelsize="small")
@@ -91,12 +107,29 @@ def _draw(board: Board) -> Canvas:
 def _panel(axes: Axes, cell: _Cell, styles: dict[str, Mark], *, many: bool) -> None:
     for number, row in enumerate(cell.rows, start=1):
         values = row.history[cell.diagnostic]
-        style = styles[row.defense].line | {"marker": "", "linewidth": 1.2}
+        style = styles[row.defense].line | PLAIN
         if not many:
             style |= {"alpha": 0.25 + 0.75 * number / len(cell.rows), "linestyle": "-"}
-        axes.plot(np.arange(1, len(values) + 1), values, label=row.defense, **style)
-    if many:
-        axes.legend(fontsize="xx-small", labelspacing=0.1, handlelength=1.2, loc="upper right")
+        axes.plot(np.arange(1, len(values) + 1), values, **style)
+
+
+def _legend(cells: list[_Cell], styles: dict[str, Mark]) -> list[Line2D]:
+    """The lines of panels of several defenses: those that all groups have, and then each group's
+    below its title, since colours mean others in another."""
+    groups: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        groups.setdefault(cell.title, {}).update(dict.fromkeys(row.defense for row in cell.rows))
+    shared = [name for name in styles if all(name in names for names in groups.values())]
+    parts = {"": shared} | {
+        title: [name for name in names if name not in shared] for title, names in groups.items()
+    }
+    handles = []
+    for title, names in parts.items():
+        if title:
+            handles.append(Line2D([], [], linestyle="none", label=title))
+        for name in names:
+            handles.append(Line2D([], [], label=name, **styles[name].line | PLAIN))
+    return handles
 
 
 def _message(board: Board) -> str:

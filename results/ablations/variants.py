@@ -1,0 +1,58 @@
+"""How variants of the CEM family differ from each other: ``python results/ablations/variants.py
+DIR``, a results folder of the suite ``ablations``.
+
+The mean difference of the worst-case FVU over the accuracies that both were swept over, with its
+95 % interval over victims and images, which both share, and the interval that holds for all lines
+at once. Writes variants.csv into the folder.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from smashbench.bench.report.board import Board
+from smashbench.bench.report.comparisons import DIFFERENCE
+from smashbench.bench.report.frontier import advantage
+from smashbench.bench.report.points import estimated, frontier
+from smashbench.bench.report.rows import read
+from smashbench.bench.report.statistics import Compared, columns, ends, jointly
+
+PAIRS = [
+    ("attention_detached", "attention_uniform"),
+    ("attention_adversarial", "attention_uniform"),
+    ("attention_joint", "attention_uniform"),
+    ("slots", "attention_uniform"),
+    ("em_log", "attention_uniform"),
+    ("kmeans_log", "attention_uniform"),
+    ("em_log", "kmeans_log"),
+    ("em_capacity", "kmeans_capacity"),
+    ("kmeans_capacity", "kmeans_log"),
+    ("em_capacity", "em_log"),
+    ("kmeans_code", "kmeans_capacity"),
+]
+
+
+def compared(board: Board) -> pd.DataFrame:
+    """A line per pair."""
+    rows = board.by_defense
+    lines: dict[str, dict[str, object]] = {}
+    together: dict[str, Compared] = {}
+    for one, other in PAIRS:
+        first = rows[one][0]
+        over, low, high = advantage(frontier(rows[one]), frontier(rows[other]))
+        line: dict[str, object] = {"variant": one, "less": other}
+        if found := estimated(over, first):
+            line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
+            line |= columns("fvu", found)
+            together[f"{one} {other}"] = over[0], over[1:], first.freedom
+        lines[f"{one} {other}"] = line
+    for name, value in jointly(together, DIFFERENCE).items():
+        lines[name] |= ends("fvu_joint", value)
+    return pd.DataFrame(list(lines.values()))
+
+
+if __name__ == "__main__":
+    found = compared(read(sys.argv[1]))
+    print(found.to_string(index=False, float_format="%.3f"))
+    found.to_csv(Path(sys.argv[1]) / "variants.csv", index=False, float_format="%.4f")
