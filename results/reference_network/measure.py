@@ -18,6 +18,7 @@ import torch
 
 from smashbench.bench.experiment.make_victim import start
 from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.models.airbench import SIZES, Size
 from smashbench.bench.experiment.progress import Keeper
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
@@ -68,17 +69,22 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shift by 2, EMA, batch 125": (MIDDLE, BETTER | {"batch_size": 125, "lr": 0.06}),
     "reference, batch 125": (REFERENCE, SMALL_BATCH),
     "reference, batch 125, twice the rate": (REFERENCE, SMALL_BATCH | {"lr": 0.12}),
+    "larger client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "reference, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 10}),
+    "larger client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
 }
+BLOCKS = {"larger client": Size(1, ("64P", "64", "128P"), ("128", "256P", "256"))}
+"""Of the reference network, where they are others."""
 
 
 def main(kind: str, name: str, seed: int = 0) -> None:
     torch.set_num_threads(1)
     model, changes = (VARIANTS if kind == "ablation" else FINAL)[name]
+    SIZES["reference"] = BLOCKS.get(name, SIZES["reference"])
     split = DATASETS["cifar10"](split="xia2025").load(Path(os.environ["SMASHBENCH_DATA"]))
     x, y = split.train.x, split.train.y
     if kind == "ablation":
