@@ -36,19 +36,20 @@ PAIRS = [
 def compared(board: Board) -> pd.DataFrame:
     """A line per pair."""
     rows = board.by_defense
-    lines: dict[str, dict[str, object]] = {}
-    together: dict[str, Compared] = {}
-    for one, other in PAIRS:
+    lines: dict[tuple[str, str], dict[str, object]] = {}
+    together: dict[tuple[str, str], Compared] = {}
+    for pair in PAIRS:
+        one, other = pair
         first = rows[one][0]
         over, low, high = advantage(frontier(rows[one]), frontier(rows[other]))
         line: dict[str, object] = {"variant": one, "less": other}
         if found := estimated(over, first):
             line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
             line |= columns("fvu", found)
-            together[f"{one} {other}"] = over[0], over[1:], first.freedom
-        lines[f"{one} {other}"] = line
-    for name, value in jointly(together, DIFFERENCE).items():
-        lines[name] |= ends("fvu_joint", value)
+            together[pair] = over[0], over[1:], first.freedom
+        lines[pair] = line
+    for pair, value in jointly(together, DIFFERENCE).items():
+        lines[pair] |= ends("fvu_joint", value)
     return pd.DataFrame(list(lines.values()))
 
 
