@@ -25,7 +25,7 @@ class Size(NamedTuple):
 
 SIZES = {
     "middle": Size(2, ("32P",), ("64", "R", "128P", "R")),
-    "reference": Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R")),
+    "reference": Size(1, ("64P", "64", "128P"), ("128", "256P", "256")),
 }
 
 
