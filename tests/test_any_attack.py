@@ -63,7 +63,7 @@ def test_images_of_one_group_are_all_fitted_on_or_all_held_out():
 )
 def test_too_few_images_are_a_clear_error(name):
     with pytest.raises(AttackError, match="too few to hold out"):
-        ATTACKS[name]().fit(world(images(3), blurred(0.1)))
+        ATTACKS[name](**SMALL.get(name, {})).fit(world(images(3), blurred(0.1)))
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name != "mean"])

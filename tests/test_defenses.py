@@ -15,11 +15,14 @@ from smashbench.defenses.noise import Noise
 from tests.fitted import CEM, SHAPE, VARIANTS, batch, make, step_of
 
 
-@pytest.mark.parametrize("name", CEM)
+@pytest.fixture(scope="module", params=CEM)
+def defense(request) -> Cem:
+    return make(request.param, {"shutoff_steps": 0} if request.param == "slot_attention" else {})
+
+
 @given(seed=st.integers(0, 2**31), n=st.integers(2, 20))
 @settings(max_examples=15, deadline=None)
-def test_permuting_the_batch_changes_nothing(name, seed, n):
-    defense = make(name, {"shutoff_steps": 0} if name == "slot_attention" else {})
+def test_permuting_the_batch_changes_nothing(defense, seed, n):
     torch.manual_seed(seed)
     z, y = batch(n, 4)
     order = torch.randperm(n)

@@ -61,7 +61,7 @@ SMALL = {
     "set_decoder": QUICK | {"releases": 1},
     "map": QUICK | {"steps": 5},
     "plug_and_play": QUICK | {"steps": 5, "denoiser_steps": 10, "denoiser_width": 8},
-    "flow": {"width": 16, "blocks": 1, "cycle": 100, "max_steps": 300, "samples": 64, "euler": 6},
+    "flow": {"width": 16, "blocks": 1, "cycle": 50, "max_steps": 100, "samples": 16, "euler": 4},
     "shadow": QUICK | {"shadow_steps": 20, "shadow_batch": 32},
     "unsplit": {"rounds": 2, "steps": 50, "rate": 0.01},
     "unrolled": QUICK | {"rule_steps": 5, "rule_width": 8},
