@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
@@ -25,6 +24,7 @@ from smashbench.bench.store.record import (
     FinishedRecord,
     Record,
     VictimRecord,
+    agreed,
 )
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial
@@ -50,7 +50,8 @@ def board_of(suite: Suite, store: Store) -> Board:
         BenchError: they are about different images; a damaged record.
     """
     records = {trial.key: store.read(trial.key) for trial in suite.trials}
-    _check_agreement([record for record in records.values() if record and record.status == "ok"])
+    finished = [record for record in records.values() if record and record.status == "ok"]
+    agreed(finished, "the records")
     groups: defaultdict[RowKey, list[Trial]] = defaultdict(list)
     for trial in suite.victims:
         groups[trial.victim.defense.label, trial.victim.defense.strength].append(trial)
@@ -73,24 +74,6 @@ def board_of(suite: Suite, store: Store) -> Board:
     board = Board(suite, begun, floors, store, pd.DataFrame(lines), waiting)
     raise_flags(board)
     return board
-
-
-def _check_agreement(records: Sequence[FinishedRecord]) -> None:
-    """Raises BenchError where records cannot stand in one table."""
-    facts: dict[str, str] = {}
-    for record in records:
-        for what, value in record.claims.items():
-            if (ours := facts.setdefault(what, value)) == value:
-                continue
-            if what == "data_hash":
-                raise BenchError(
-                    f"the records were made from different images ({ours}, {value}): files were "
-                    "changed between their trials; start anew with another --out"
-                )
-            raise BenchError(
-                f"the records do not agree on {what} ({ours}, {value}): `smashbench rescore DIR` "
-                "measures those again that can be, `smashbench rerun DIR` the others, too"
-            )
 
 
 def _row(

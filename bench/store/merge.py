@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.store.record import Arrays, FinishedRecord, Record
+from smashbench.bench.store.record import Arrays, FinishedRecord, Record, agreed
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import AttackConfig
@@ -138,11 +138,4 @@ def _facts(folder: Path, suite: Suite) -> dict[str, str]:
     records = [record for trial in suite.trials if (record := store.finished(trial.key))]
     if not records:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
-    facts: dict[str, str] = {}
-    for record in records:
-        for what, value in record.claims.items():
-            if facts.setdefault(what, value) != value:
-                raise BenchError(
-                    f"{folder}: its records do not agree on {what}: {facts[what]}, {value}"
-                )
-    return facts
+    return agreed(records, f"the records of {folder}")

@@ -1,5 +1,6 @@
 """Records: what is kept of a trial, as frozen, validated values."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -7,6 +8,7 @@ from annotated_types import MinLen
 from pydantic import StringConstraints, ValidationError
 from pydantic_core import from_json
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import (
     USERS,
@@ -105,6 +107,33 @@ class FailedRecord(Frozen):
 
 FinishedRecord = VictimRecord | AttackRecord
 Record = FinishedRecord | FailedRecord
+
+
+def agreed(records: Iterable[FinishedRecord], which: str) -> dict[str, str]:
+    """What all these records claim.
+
+    Args:
+        records: of one board.
+        which: how a message calls them.
+
+    Raises:
+        BenchError: they do not agree.
+    """
+    facts: dict[str, str] = {}
+    for record in records:
+        for what, value in record.claims.items():
+            if (ours := facts.setdefault(what, value)) == value:
+                continue
+            if what == "data_hash":
+                raise BenchError(
+                    f"{which} were made from different images ({ours}, {value}): files were "
+                    "changed between their trials; start anew with another --out"
+                )
+            raise BenchError(
+                f"{which} do not agree on {what} ({ours}, {value}): `smashbench rescore DIR` "
+                "measures those again that can be, `smashbench rerun DIR` the others, too"
+            )
+    return facts
 
 
 def parse(text: bytes) -> Record:
