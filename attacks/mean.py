@@ -10,6 +10,7 @@ from smashbench.attacks.base import Attack, Knowledge
 class Mean(Attack):
     """Floor: the mean of the attacker's images, whatever was sent."""
 
+    needs = frozenset()
     kind = "floor"
     noise_aware = False
     image_: Tensor

@@ -50,6 +50,11 @@ class ReferenceDecoder(Attack):
         if len(x) < 2:
             raise AttackError(f"reference_decoder: {len(x)} aux image is too few: give two or more")
         z = releases(knowledge, everyone[:2].to(x.device), 1)[0]
+        if z.ndim != 4:
+            shape = tuple(z.shape[1:])
+            raise AttackError(
+                f"reference_decoder: features {shape} are no map (C, H, W): `decoder`"
+            )
         self.net_ = reference_network(z.shape[1:], x.shape[1:], self.width, self.blocks)
         self.net_.to(x.device).to(memory_format=torch.channels_last)
         parameters = self.net_.parameters()

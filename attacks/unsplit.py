@@ -17,9 +17,9 @@ class UnSplit(Attack):
 
     Images and a copy of the client with other weights are changed in turns, so that the copy makes
     the releases of the images: ``steps`` of Adam on the images, with total variation (anisotropic,
-    squared, as published), then as many on the copy. Deviation: all releases are attacked at once
-    with one copy, where the original fits a copy for each. Nothing says when it has converged,
-    so it never has.
+    squared, as published), then as many on the copy. Deviation: one copy serves all
+    releases of a call (the harness sends 500 at once), where the original fits a copy for each.
+    Nothing says when it has converged, so it never has.
 
     Args:
         rounds: turns of images and copy.

@@ -73,6 +73,16 @@ def scaled(x: Tensor, name: str) -> Tensor:
     return x.float().div_(255)
 
 
+def _shared(one: Tensor, other: Tensor) -> int:
+    """How many of these images are also among the others, to the last bit."""
+
+    def digests(x: Tensor) -> list[bytes]:
+        return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in x.numpy()]
+
+    known = set(digests(other))
+    return sum(digest in known for digest in digests(one))
+
+
 @dataclass(frozen=True)
 class Split:
     """The four disjoint parts, the number of classes, and a hash of all of it.
@@ -90,6 +100,8 @@ class Split:
     hash: str
     prior: Prior | None = None
     """What the images were drawn from, for a made-up world; only the harness sees it."""
+    overlap: int = 0
+    """How many images of ``aux`` the victim trains on, too, to the last bit."""
 
     @classmethod
     def build(
@@ -105,6 +117,7 @@ class Split:
         Images may come as uint8 in 0..255: hashed as such, which is faster, then scaled, by
         ``scale`` as ``scaled`` does it.
         """
+        overlap = _shared(parts["aux"].x, parts["train"].x)
         digest, ready = hashlib.sha256(), {}
         for name in ("train", "val", "aux", "test"):
             part = parts[name]
@@ -137,7 +150,9 @@ class Split:
             if x.dtype == torch.uint8:
                 x = scale(x, digest.hexdigest()[:16])
             ready[name] = part._replace(x=x)
-        return cls(**ready, classes=classes, hash=digest.hexdigest()[:16], prior=prior)
+        return cls(
+            **ready, classes=classes, hash=digest.hexdigest()[:16], prior=prior, overlap=overlap
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:

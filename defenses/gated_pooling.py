@@ -54,6 +54,8 @@ class GatedPooling(OwnParameters, Gated):
         **options: Any,
     ) -> None:
         super().__init__(shape, classes, warmup_epochs=warmup_epochs, scale=scale, **options)
+        if attention == "uniform" and width is not None:
+            raise ValueError('width does nothing with attention = "uniform": delete it')
         self.features, self.attention = features, attention
         dimensions = torch.Size(shape).numel()
         self.logits = _Logits(dimensions, width or min(512, max(64, dimensions // 4)))

@@ -11,6 +11,7 @@ from smashbench.defenses.base import Defense
 from smashbench.defenses.laplace import laplace_like
 
 Positive = Annotated[float, Gt(0)]
+DELTA = 1e-5
 
 
 class LocalDp(Defense):
@@ -50,11 +51,13 @@ class LocalDp(Defense):
         classes: int,
         *,
         epsilon: Positive = 100.0,
-        delta: Annotated[float, Gt(0), Lt(1)] = 1e-5,
+        delta: Annotated[float, Gt(0), Lt(1)] = DELTA,
         mechanism: Literal["gaussian", "laplace"] = "gaussian",
     ) -> None:
         super().__init__(shape, classes)
         self.gaussian = mechanism == "gaussian"
+        if not self.gaussian and delta != DELTA:
+            raise ValueError('delta does nothing with mechanism = "laplace": delete it')
         features = torch.Size(shape).numel()
         if self.gaussian:
             self.order, self.usual = 2, 0.5 * features**0.5

@@ -51,6 +51,7 @@ def distance_correlation(x: Tensor, z: Tensor) -> Tensor:
 
 def _centred(values: Tensor) -> Tensor:
     """Distances (B, B) of rows, minus the means of rows and columns, plus the mean of all."""
+    values = values - values.detach().mean(0)  # else small distances cancel in float32
     squares = values.square().sum(1)
     distances = (squares[:, None] + squares - 2 * values @ values.T).clamp_min(0)
     roots = (distances + TINY).sqrt()

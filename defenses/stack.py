@@ -94,7 +94,12 @@ class Stack(Defense):
         return changed[0] if changed else labels
 
     def payload(self, released: Tensor) -> int:
-        return min(part.payload(released) for part in self.named_parts.values())
+        """What the least of the parts sends that nothing adds noise to afterwards: noise fills what
+        was left out, and is not rounded."""
+        parts = list(self.named_parts.values())
+        noisy = [i for i, part in enumerate(parts) if part.noise]
+        left = parts[noisy[-1] + 1 :] if noisy and self.mixed else [] if noisy else parts
+        return min((part.payload(released) for part in left), default=super().payload(released))
 
     def progress(self) -> dict[str, Any]:
         return {label: part.progress() for label, part in self.named_parts.items()}

@@ -71,6 +71,15 @@ def test_bad_parts_are_refused(x, y, message):
         Split.build(parts, 2)
 
 
+def test_images_that_train_and_attack_are_counted():
+    x, y = torch.rand(9, 3, 4, 4), torch.arange(9) % 2
+    other = Part(torch.rand(4, 3, 4, 4), torch.tensor([0, 1, 0, 1]))
+    aux = Part(torch.cat([x[[8, 2, 2]], other.x]), torch.tensor([0, 1, 0, 1, 0, 1, 0]))
+    parts = {"train": Part(x, y), "val": other, "aux": aux, "test": other}
+    assert Split.build(parts, 2).overlap == 3
+    assert Split.build(parts | {"aux": other}, 2).overlap == 0
+
+
 def test_the_real_cifar10(data_root):
     """Labels of the first test images: cat, ship, ship, airplane, frog; the floor of the mean
     image as NumPy has it from all 50,000 training images, in float64."""

@@ -5,8 +5,10 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 from smashbench.attacks import ATTACKS
+from smashbench.bench.experiment.progress import Keeper, State
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.run import perform as performing
@@ -72,6 +74,38 @@ def test_a_known_optimum_on_another_device_is_that_of_the_cpu(tmp_path, monkeypa
     few = ["defenses={noise={strengths=[0.05]}}", "attacks={ridge={}}", "training.epochs=2"]
     victim, _ = _same_on_both(load("gaussian", [world, *few]).trials, tmp_path, monkeypatch)
     assert victim["optimum"]["mse"] > 0
+
+
+def test_a_posterior_that_is_summed_up_on_another_device_is_that_of_the_cpu(tmp_path, monkeypatch):
+    world = "dataset={use='gaussian',dimensions=2,aux=200,test=50}"
+    few = ["defenses={noise={strengths=[0.3]}}", "attacks={ridge={}}", "training.epochs=2"]
+    settings = [world, "model={use='bent'}", *few]
+    victim, _ = _same_on_both(load("gaussian", settings).trials, tmp_path, monkeypatch)
+    assert victim["optimum"]["mse"] > 0
+
+
+@pytest.mark.parametrize("average", ["ema", "lookahead"])
+def test_a_training_goes_on_on_another_device(photos, average):
+    """Checkpoints are read on the CPU."""
+    training = Training(epochs=2, batch_size=20, average=average, recalibrate=True)
+    kept: list[State] = []
+
+    def load() -> State | None:
+        return kept[0] if len(kept) == 2 else None
+
+    def save(state: State) -> None:
+        kept.append(tree_map_only(torch.Tensor, lambda tensor: tensor.cpu().clone(), state))
+
+    ends = []
+    with pretending() as device:
+        split = photos.to(device)
+        for _ in range(2):
+            torch.manual_seed(0)
+            victim = victim_of("small", "noise", {}, split.shape, split.classes).to(device)
+            train(victim, split, training, Keeper(load, save))
+            ends.append(victim.weights())
+    assert len(kept) == 3
+    assert ends[0] == ends[1]
 
 
 def _same_on_both(trials, folder, monkeypatch) -> list[dict]:

@@ -1,18 +1,24 @@
 """Attackers who have fewer pairs, and the curve of what each number of them is worth."""
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from smashbench.attacks import Attack
 from smashbench.attacks.base import AttackError
+from smashbench.attacks.unsplit import UnSplit
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.models import Model, SplitModel
+from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.report.figures.knowledge import KNOWLEDGE
 from smashbench.bench.report.knowledge import by_pairs, by_releases, knowledge
 from smashbench.bench.store.record import AttackRecord, parse
 from smashbench.bench.suite import toml as suite
 from smashbench.bench.suite.config import AttackChoice, canonical
+from smashbench.defenses import Defense
 from tests import forge
 from tests.fitted import victim_of
 from tests.inside import cells_inside
@@ -47,6 +53,45 @@ def seen(target, photos, pairs):
     with cells_inside():
         done = attack_victim(target, Seen(), "seen", photos, floor, [0], pairs)
     return done.results, Seen.last
+
+
+def test_what_ran_before_in_the_process_does_not_matter(target, photos):
+    """An attack that begins with a client of other weights draws them by its own seed."""
+    floor, found = {"mse": 0.1, "ssim": 0.1}, []
+    for before in (1, 2):
+        torch.rand(before)
+        with cells_inside():
+            done = attack_victim(target, UnSplit(rounds=1, steps=3), "unsplit", photos, floor, [0])
+        found.append(done.scores["mse"])
+    assert np.array_equal(*found)
+
+
+class Tokens(Model):
+    """A client with weights and statistics that no layer knows how to draw anew."""
+
+    def build(self, image_shape, classes):
+        layer = nn.TransformerEncoderLayer(3, 1, 4, batch_first=True)
+        layer.register_parameter("place", nn.Parameter(torch.zeros(3)))
+        layer.register_buffer("seen", torch.zeros(3))
+        encoder = nn.Sequential(nn.Flatten(2), Transposed(), layer, nn.Sigmoid())
+        return SplitModel(encoder, nn.Sequential(nn.Flatten(), nn.LazyLinear(classes)))
+
+
+class Transposed(nn.Module):
+    def forward(self, x):
+        return x.mT
+
+
+def test_who_knows_the_architecture_gets_nothing_of_the_trained_client():
+    victim = Victim(Tokens(), Defense, (3, 4, 4), 2)
+    with torch.no_grad():
+        for each in (*victim.encoder.parameters(), *victim.encoder.buffers()):
+            each.fill_(7.0)
+    given = victim.untrained()
+    for each in (*given.parameters(), *given.buffers()):
+        assert not (each == 7).any()
+    assert given.state_dict().keys() == victim.encoder.state_dict().keys()
+    assert all(p.requires_grad for p in given.parameters())
 
 
 def test_fewer_pairs_are_some_of_more_and_keep_their_releases(target, photos):

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import GRANTS
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.levels import LEVELS, by_level, levels, told
@@ -51,6 +52,18 @@ def test_a_row_without_an_attack_at_a_level_has_no_line_for_it():
         ("none", "queries", 0.1),
         ("cem", "queries", 0.3),
     ]
+
+
+def test_who_has_releases_alone_may_answer_the_mean_image_and_that_is_no_level_of_its_own():
+    made = attacked("cem", unpaired_architecture=1.2, pairs=0.4)
+    floor = forge.attack_summary(dict.fromkeys(METRICS, 0.1) | {"fvu": 1.0})
+    floor.kind = "floor"
+    floor.threat = floor.threat.model_copy(update={"grants": sorted(ATTACKS["mean"].needs)})
+    made.attacks["mean"] = floor
+    found = {each.name: each.attack for each in by_level(made, told(board(made)))}
+    assert found == {"releases": "mean", "pairs": "pairs"}
+    del made.attacks["unpaired_architecture"]
+    assert told(board(made)) == []
 
 
 def test_where_all_attacks_know_alike_there_is_no_table():

@@ -16,8 +16,9 @@ from smashbench.bench.run.survey import mend, survey
 from smashbench.bench.store.archive import Archive, archive_of
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.pack import pack
-from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite
 
 TABLES = ("leaderboard.csv", "leaderboard_by_defense.csv", "records.csv", "costs.csv")
 
@@ -47,6 +48,29 @@ def test_any_reader_of_zip_archives_reads_it_and_its_list(packed, run):
     for path in [*(run / "records").iterdir(), *(run / "scores").iterdir()]:
         assert files.pop(f"{path.parent.name}/{path.name}") == path.read_bytes()
     assert files == {"suite.json": (run / "suite.json").read_bytes()}
+
+
+def test_what_the_suite_has_no_more_is_a_file_again_when_it_is_packed_anew(packed, run):
+    suite, store = read_suite(packed), Store(packed)
+    gone = next(trial for trial in suite.attacks if trial.attack.label == "knn")
+    left = [trial for trial in suite.attacks if trial.attack.label != "knn"]
+    save_suite(Suite(suite.name, suite.description, suite.victims, tuple(left)), packed)
+    pack(packed)
+    assert store.record_name(gone.key) not in Archive(packed / "packed.zip").names
+    for name in (store.record_name(gone.key), store.arrays_name(gone.key, "scores")):
+        assert (packed / name).read_bytes() == (run / name).read_bytes()
+    assert Store(packed).finished(gone.key)
+
+
+def test_a_name_that_leads_out_of_the_folder_is_not_written(packed):
+    """Packs come from others, too."""
+    with ZipFile(packed / "packed.zip") as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name[0] != "m"}
+    names = ("../records/ab.json", "records/../../ab.json", "records/ab.py")
+    (packed / "packed.zip").write_bytes(archive_of(files | dict.fromkeys(names, b"{}")))
+    before = set(packed.parent.rglob("*.*"))
+    pack(packed)
+    assert set(packed.parent.rglob("*.*")) == before
 
 
 @pytest.mark.slow

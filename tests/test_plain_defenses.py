@@ -47,6 +47,18 @@ def test_distance_correlation_is_the_definition():
     assert float(found) == pytest.approx(expected, abs=1e-4)
 
 
+def test_distances_of_features_that_are_close_do_not_cancel():
+    torch.manual_seed(0)
+    x = torch.rand(40, 3, 4, 4, dtype=torch.float64)
+    z = 0.5 + 0.003 * torch.rand(40, 128, dtype=torch.float64)
+    found = []
+    for kind in (torch.float32, torch.float64):
+        leaf = z.to(kind).requires_grad_()
+        distance_correlation(x, leaf).backward()
+        found.append(leaf.grad.double())
+    assert float((found[0] - found[1]).norm() / found[1].norm()) < 0.01
+
+
 def test_distance_correlation_is_one_for_a_scaled_copy_and_small_for_noise():
     x = torch.rand(300, 5)
     assert float(distance_correlation(x, 2 - 3 * x)) == pytest.approx(1, abs=1e-4)

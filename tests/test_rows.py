@@ -14,7 +14,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import at_accuracy
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.rows import board_of, read
-from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.report.statistics import Estimate, _parts, interval
 from smashbench.bench.report.text import estimate
 from smashbench.bench.report.write import write_report
 from smashbench.bench.run.attempt import failure
@@ -157,6 +157,17 @@ def test_rows_that_are_compared_have_equally_many_fits(tmp_path):
     rows = {row.defense: row for row in fits(tmp_path, found).rows}
     assert rows["noise"].worst("mse").mean == pytest.approx(0.02)  # the third is not looked at
     assert [row.attack_seeds for row in rows.values()] == [2, 2]
+
+
+def test_two_fits_on_one_victim_vary_as_two_and_accuracy_does_not_with_them(tmp_path):
+    """By hand: (.10 + .13) / 2 over the floor of .1, and 12.71 standard errors of .15."""
+    found = {("noise", 0, 0): (0.10, None), ("noise", 0, 1): (0.13, None)}
+    (row,) = fits(tmp_path, found).rows
+    assert row.freedom == (1, 9)
+    estimate = interval(1.15, row.draws["fvu"], row.freedom)
+    assert estimate.high - 1.15 == pytest.approx(12.71 * 0.15, rel=0.06)
+    by_seed = _parts(row.draws["accuracy"])[1]
+    assert np.ptp(by_seed) < 1e-12
 
 
 def written(frame, path) -> dict[str, str]:

@@ -139,6 +139,11 @@ def test_a_stack_sends_the_least_of_its_parts_and_refits_agree():
     assert stack.payload(torch.rand(4, *SHAPE)) == DEFENSES["dropout"](SHAPE, 5).payload(
         torch.rand(4, *SHAPE)
     )
+    dense = 32 * torch.Size(SHAPE).numel()
+    noisy = Stack({"dropout": DEFENSES["dropout"](SHAPE, 5, rate=0.5), "noise": Noise(SHAPE, 5)})
+    assert noisy.payload(torch.rand(4, *SHAPE)) == dense  # noise fills what was dropped
+    coarse = Stack({"noise": Noise(SHAPE, 5), "quantise": DEFENSES["quantise"](SHAPE, 5)})
+    assert coarse.payload(torch.rand(4, *SHAPE)) < dense / 4
     kmeans, gmm = DEFENSES["kmeans_cem"], DEFENSES["gmm_cem"]
     epoch = Stack({"a": kmeans(SHAPE, 5, refit="epoch"), "b": gmm(SHAPE, 5, refit="epoch")})
     assert epoch.refit == "epoch"

@@ -8,7 +8,7 @@ import torch
 from smashbench.bench.contracts import CONTRACTS, Subject, failure_of
 from smashbench.bench.experiment.augment import augment, rotate
 from smashbench.bench.experiment.batches import batches_of
-from smashbench.bench.experiment.train import _schedule, train
+from smashbench.bench.experiment.train import _optimiser, _schedule, train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.watch import capacity, class_variance, watch
@@ -39,6 +39,37 @@ def test_the_first_epoch_learns_and_validation_changes_nothing(photos, optimiser
     for name, tensor in model.state_dict().items():  # batch statistics included
         assert torch.equal(tensor, after[name]), name
     assert all(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("optimiser", ["momentum", "nesterov", "muon", "adamw"])
+def test_momentum_is_what_was_asked_for_and_adams_follows_the_cycle(photos, optimiser):
+    changes = {} if optimiser == "adamw" else {"momentum": 0.3}
+    training = settings(optimiser=optimiser, **changes)
+    used = _optimiser(victim(photos), training)
+    schedule = _schedule(used, training, 10)
+    found = []
+    for _ in range(20):
+        group = used.param_groups[0]
+        found.append(group["betas"][0] if optimiser == "adamw" else group["momentum"])
+        used.step()
+        schedule.step()
+    if optimiser == "adamw":
+        assert (max(found), min(found)) == pytest.approx((0.95, 0.85))
+    else:
+        assert set(found) == {0.3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decay": 0.1}, "decay does nothing without milestones"),
+        ({"shift": 0, "border": "black"}, "border does nothing without shift"),
+        ({"average": "ema"}, 'average = "ema" needs recalibrate = true'),
+    ],
+)
+def test_options_that_would_do_nothing_or_harm_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**changes)
 
 
 def test_training_lowers_the_loss_and_repeats_exactly(photos):

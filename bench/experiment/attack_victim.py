@@ -6,7 +6,7 @@ from math import isfinite
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import GRANTS, AttackError, WhiteBox, finite
@@ -78,6 +78,7 @@ def attack_victim(
         torch.manual_seed(release_seed(split, *seeds))  # the same for every attack
         return finite(_repeated(victim, target.z_test, attack.releases)).clone()
 
+    torch.manual_seed(seed_for("architecture", label, *seeds))
     everything = Knowledge(  # the wall sends copies
         images=aux.x,
         classes=split.classes,
@@ -90,7 +91,7 @@ def attack_victim(
         groups=aux.groups,
         others_count=len(split.val.x),
         white_box=_white_box(victim) if "client" in attack.needs else None,
-        untrained=_untrained(victim.encoder) if "architecture" in attack.needs else None,
+        untrained=victim.untrained() if "architecture" in attack.needs else None,
     )
     torch.manual_seed(seed_for("draw", label, *seeds, split.hash))
     seed = seed_for("attack", label, *seeds)
@@ -107,7 +108,7 @@ def attack_victim(
         threat_model=ThreatModel(
             grants=[grant for grant in GRANTS if grant in attack.needs],
             aux_images=len(aux.x),
-            aux_overlap=0,
+            aux_overlap=split.overlap,
             noise_aware=attack.noise_aware,
             releases_per_image=attack.releases,
         ),
@@ -136,15 +137,6 @@ def _white_box(victim: Victim) -> WhiteBox:
     defense = deepcopy(victim.defense)
     random = defense.transform_is == "random"
     return WhiteBox(deepcopy(victim.encoder), defense, defense.transform, random)
-
-
-def _untrained(encoder: nn.Module) -> nn.Module:
-    """A copy with weights drawn anew."""
-    copy = deepcopy(encoder).requires_grad_(True)
-    for module in copy.modules():
-        if callable(reset := getattr(module, "reset_parameters", None)):
-            reset()
-    return copy
 
 
 def _repeated(victim: Victim, z: Tensor, releases: int) -> Tensor:

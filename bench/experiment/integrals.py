@@ -42,14 +42,13 @@ def integrated_mean(
     if any(grid is None for grid in grids):
         return None
     points = [grid for grid in grids if grid is not None]
-    x = torch.cat([images for images, _, _ in points])
-    weight = torch.cat([weights for _, weights, _ in points]).log()
-    every_second = torch.cat([coarse for _, _, coarse in points])
+    x, weight, every_second = (torch.cat(each).to(z.device) for each in zip(*points, strict=True))
+    log_prior = weight.log()
     require_memory(8 * len(x) * (x.shape[1] + z.shape[1] + 3 * CHUNK), f"a grid of {len(x)} images")
     features = torch.cat([release(part.float()).double() for part in x.split(10_000)])
     fine, coarse = [], []
     for part in _likelihoods(z.double(), features, noise):
-        posterior = part + weight
+        posterior = part + log_prior
         fine.append(posterior.softmax(1) @ x)
         coarse.append(posterior[:, every_second].softmax(1) @ x[every_second])
     guess = torch.cat(fine)

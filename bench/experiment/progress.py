@@ -64,7 +64,7 @@ def resumed(
     victim.defense.resume(state["defense"])
     optimiser.load_state_dict(state["optimiser"])
     schedule.load_state_dict(state["schedule"])
-    average.slow = state["average"]
+    average.slow = [slow.to(average.fast[0].device) for slow in state["average"]]
     torch.set_rng_state(state["random"].cpu())
     if "random_cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["random_cuda"].cpu())

@@ -136,7 +136,7 @@ class ThreatModel(Frozen):
     @property
     def knowledge(self) -> str:
         """``pairs + query``."""
-        return " + ".join(self.grants)
+        return " + ".join(self.grants) or "images of its own"
 
 
 class AttackResults(Frozen):

@@ -128,7 +128,9 @@ def _schedule(
         return torch.optim.lr_scheduler.LambdaLR(optimiser, shape)
     peaks = [group["lr"] for group in optimiser.param_groups]
     total = steps * training.epochs
-    return torch.optim.lr_scheduler.OneCycleLR(optimiser, peaks, total_steps=total)
+    return torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, peaks, total_steps=total, cycle_momentum=training.optimiser == "adamw"
+    )
 
 
 def _optimiser(victim: Victim, training: Training) -> torch.optim.Optimizer:

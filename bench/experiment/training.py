@@ -7,13 +7,14 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validat
 
 from smashbench.bench.frozen import Frozen
 
-ADAM_LR, MOMENTUM = 0.005, 0.9
+ADAM_LR, MOMENTUM, DECAY = 0.005, 0.9, 0.2
 
 
 class Training(Frozen):
     """The ``[training]`` table of a suite.
 
-    Learning rates follow one cycle (Smith and Topin, 2019); or, with ``schedule = "linear"``, rise
+    Learning rates follow one cycle (Smith and Topin, 2019), with ``adamw`` against one of its first
+    moment's decay, between .95 and .85; or, with ``schedule = "linear"``, rise
     in the first ``warmup`` share of the steps and fall linearly to 0; or, with ``milestones``,
     start at ``lr`` and are multiplied by ``decay`` at each of these epochs. The first
     ``idle_epochs`` of such a schedule are at rate 0, where batch normalisation alone learns (a slip
@@ -59,7 +60,7 @@ class Training(Frozen):
     shift: Annotated[int, Gt(-1)] = 2
     precision: Literal["bf16", "fp32"] = "bf16"
     milestones: tuple[PositiveInt, ...] = ()
-    decay: PositiveFloat = 0.2
+    decay: PositiveFloat = DECAY
     idle_epochs: Annotated[int, Ge(0)] = 0
     balanced: Annotated[int, Ge(0)] = 0
     border: Literal["reflect", "black"] = "reflect"
@@ -77,6 +78,15 @@ class Training(Frozen):
             raise ValueError('adam_lr does nothing without optimiser = "muon": delete it')
         if self.optimiser == "adamw" and self.momentum != MOMENTUM:
             raise ValueError("momentum is not an option of adamw: delete it")
+        if not self.milestones and self.decay != DECAY:
+            raise ValueError("decay does nothing without milestones: delete it")
+        if not self.shift and self.border != "reflect":
+            raise ValueError("border does nothing without shift: delete it")
+        if self.average != "none" and not self.recalibrate:
+            raise ValueError(
+                f'average = "{self.average}" needs recalibrate = true: statistics of batch '
+                "normalisation are those of other weights"
+            )
         if self.balanced > self.batch_size // 2:
             raise ValueError(
                 f"balanced = {self.balanced} of {self.batch_size} leaves a batch with one class: "

@@ -1,6 +1,7 @@
 """The trained victim: what the client runs, what the server runs, and what leaves the client."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from safetensors.torch import load, save
@@ -28,7 +29,8 @@ class Victim(nn.Module):
         classes: int,
     ) -> None:
         super().__init__()
-        split = model.build(image_shape, classes)
+        self._build = partial(model.build, image_shape, classes)
+        split = self._build()
         self.encoder, self.head = split
         self.feature_shape = split.feature_shape(image_shape)
         self.defense = defense(self.feature_shape, classes)
@@ -65,6 +67,15 @@ class Victim(nn.Module):
         self.eval()
         with torch.no_grad():
             return torch.cat([self.head(part) for part in z.split(500)]).argmax(1)
+
+    def untrained(self) -> nn.Module:
+        """An encoder like that of this victim, of which it has nothing: it is built anew, and its
+        layers draw their weights anew, in case the model builds trained ones."""
+        encoder = self._build().encoder.requires_grad_(True)
+        for module in encoder.modules():
+            if callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
+        return encoder.to(next(self.head.parameters()).device)
 
     @property
     def split(self) -> SplitModel:

@@ -38,7 +38,7 @@ def told(board: Board) -> list[str]:
     """The levels at which some attack is possible that was not at a level with fewer grants; none
     where that is one level for all."""
     found: list[str] = []
-    attacks = [attack for row in board.complete for attack in row.attacks.values()]
+    attacks = [a for row in board.complete for a in row.attacks.values() if a.kind != "floor"]
     for name, grants in LEVELS.items():
         weaker = [LEVELS[other] for other in found if LEVELS[other] < grants]
         if any(_can(a, grants) and not any(_can(a, less) for less in weaker) for a in attacks):
@@ -80,4 +80,5 @@ def levels(board: Board) -> pd.DataFrame:
 
 
 def _can(attack: AttackSummary, grants: set[str]) -> bool:
+    """Whether it is granted no more than these."""
     return set(attack.threat.grants) <= grants

@@ -108,34 +108,43 @@ def _row(
                 row.missing += 1
     if not trained:
         return row
-    images = _describe(row, trained, store)
+    images, right = _describe(row, trained, store)
     balanced = {n: _balanced(runs, len(trained), most.get(n)) for n, runs in attacked.items()}
     complete = {name: runs for name, runs in balanced.items() if runs}
     chosen = {name: _strongest(runs) for name, runs in complete.items()}
     tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
     estimates = _estimates(tables)
     row.attacks = {name: _summary(runs, estimates[name]) for name, runs in chosen.items()}
+    fits = max((table["mse"].shape[1] for table in tables.values()), default=1)
+    right = _alike(right, fits)
+    row.draws["accuracy"], row.freedom = resample(right[None])[0], freedom(right.shape)
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
-            row.draws[metric] = resample(tables[worst][metric][None])[0]
+            row.draws[metric] = resample(_alike(tables[worst][metric], fits)[None])[0]
         row.attack_seeds = min(map(len, complete[worst].values()))
     if row.role == "control":
         row.broken = _broken(trained, list(attacked.values()))
     return row
 
 
-def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
-    """Sets what needs no attack."""
+def _alike(table: np.ndarray, fits: int) -> np.ndarray:
+    """Values (seeds, repeats, images) whose draws are paired with those of all others of a row:
+    where fits of attacks stand for seeds, as there is one seed, what has one of them has the same
+    for each."""
+    seeds, repeats, images = table.shape
+    return np.broadcast_to(table, (1, fits, images)) if seeds == repeats == 1 else table
+
+
+def _describe(row: Row, records: list[VictimRecord], store: Store) -> tuple[Images, np.ndarray]:
+    """Sets what needs no attack; returns the test images, and whether the head is right about each:
+    (seeds, 1, images or their groups)."""
     first = records[0]
     row.seeds = [record.config.seed for record in records]
     scores = _stacked(records, store)
     images = Images(scores["correct"].shape[1], scores["group"][0] if "group" in scores else None)
     correct, judged = scores["correct"].astype(np.float64)[None, :, None], scores.get("judged")
     row.accuracy = means(of_some(correct, images.groups, judged), [ACCURACY.bounds])[0]
-    table = by_group(spread(correct, judged), images.groups)
     row.inferred = attribute_estimates(scores, images.groups)
-    row.draws["accuracy"] = resample(table)[0]
-    row.freedom = freedom(table.shape[1:])
     row.least_accuracy = min(record.metrics.accuracy for record in records)
     row.record, row.randomized, row.chance = first, first.randomized, first.metrics.chance
     row.role, row.group, row.noise = first.facts.role, first.facts.group, first.facts.noise
@@ -144,7 +153,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> Images:
     row.history = _history([record.history for record in records])
     row.bound = _mean_of([record.bound.mse if record.bound else None for record in records])
     row.optimum = _mean_of([(record.optimum or {}).get("mse") for record in records])
-    return images
+    return images, by_group(spread(correct, judged), images.groups)[0]
 
 
 def _stacked(records: Sequence[FinishedRecord], store: Store) -> dict[str, np.ndarray]:

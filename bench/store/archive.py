@@ -39,6 +39,11 @@ class Archive:
             raise DamagedError(path, ALTERED)
         self._hashes: dict[str, str] = manifest
 
+    @property
+    def names(self) -> set[str]:
+        """Of all files."""
+        return set(self._hashes)
+
     def verify(self) -> None:
         """Reads every file.
 

@@ -1,20 +1,26 @@
 """Records and scores of a results folder in one file: to share, and to read without unpacking."""
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.store.archive import archive_of
-from smashbench.bench.store.files import write_whole
+from smashbench.bench.store.files import DamagedError, write_whole
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.suite.trial import Suite
+
+KEPT = r"(records|scores|reconstructions)/[0-9a-f]+\.(json|safetensors)"
+"""Names of what a pack holds of trials."""
 
 
 def pack(folder: Path, *, reconstructions: bool = False) -> int:
     """Packs the records and scores of a folder's suite, all of which are verified, and then
     deletes the files that were packed. Returns how many trials that were. The pack has a copy of
     ``suite.json`` and of the plug-ins' sources, too: it can be read where there is nothing else.
+    What an older pack has and this one does not, of rows that the suite has no more, becomes files
+    again.
 
     Sample images, weights and logs stay as they are, and so do reconstructions unless they are to
     be packed, too: they are large, and only a metric that changes needs them. A trial that is run
@@ -59,6 +65,10 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
     for name in ("suite.json", *(plugin.kept for plugin in suite.plugins)):
         with suppress(FileNotFoundError):
             files[name] = store.content(name)
+    for name in store.packed_names() - files.keys():
+        if re.fullmatch(KEPT, name):  # no other path: packs come from others, too
+            with suppress(DamagedError):  # what no one asks for, and cannot be read any more
+                write_whole(folder / name, store.content(name))
     write_whole(folder / Store.PACK, archive_of(files))
     for name, stamp in stamps.items():
         with suppress(FileNotFoundError):

@@ -112,6 +112,12 @@ class Store:
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
             raise DamagedError(self.folder / name, f"{damage.reason} in {self.PACK}") from None
 
+    def packed_names(self) -> set[str]:
+        """The files in the pack; none where there is none that can be read."""
+        with suppress(DamagedError):
+            return Archive(self.folder / self.PACK).names
+        return set()
+
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
         return (self.folder / name).exists() or self._packed(name) is not None

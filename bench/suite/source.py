@@ -8,15 +8,24 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
 
-from smashbench.bench.experiment import kept_images, measure, train
+from smashbench.bench.experiment import (
+    attack_victim,
+    kept_images,
+    make_victim,
+    measure,
+    scoring,
+    wall,
+)
 from smashbench.bench.experiment.metrics import METRICS, score
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.plugins import LOADED
 from smashbench.bench.suite.trial import Trial
 from smashbench.defenses.stack import Stack
 
-TRAINING = train.__name__
-"""The module that trains victims."""
+MAKING, ATTACKING = make_victim.__name__, attack_victim.__name__
+"""The modules that train victims and run attacks."""
+APART = frozenset(module.__name__ for module in (kept_images, measure, scoring, wall))
+"""What these import of modules that decide no number, or have a hash of their own."""
 STACKING = Stack.__module__
 """The module that makes one defense of several."""
 OWN = "smashbench."
@@ -35,17 +44,19 @@ IMAGES = "images"
 
 
 def source_of(trial: Trial) -> str | None:
-    """A hash of the code that decides a trial's numbers: of an attack its own; of a victim that of
-    its defense, model, data set and training; and what they import from this package. None where
-    this checkout lacks one of them."""
+    """A hash of the code that decides a trial's numbers: of an attack its own, and how it is run;
+    of a victim that of its defense, model, data set and training; and what they import from this
+    package. None where this checkout lacks one of them."""
     tables = [(KINDS[title].table(), each.name) for title, each in trial.components]
     if any(name not in table for table, name in tables):
         return None
     modules = {base.__module__ for table, name in tables for base in table[name].__mro__}
     modules |= {module for _, name in tables for module in _added_by(name)}
-    if not trial.attack:
-        modules |= {TRAINING} | ({STACKING} if len(trial.victim.defense.parts) > 1 else set())
-    return _hash_of(frozenset(modules))
+    if trial.attack:
+        modules |= {ATTACKING}
+    else:
+        modules |= {MAKING} | ({STACKING} if len(trial.victim.defense.parts) > 1 else set())
+    return _hash_of(frozenset(modules), APART)
 
 
 def scoring_of(trial: Trial) -> dict[str, str]:
@@ -78,19 +89,19 @@ def _is_ours(module: str) -> bool:
 
 
 @cache
-def _hash_of(modules: frozenset[str]) -> str:
-    text = "\n".join(map(_text_of, sorted(closure(modules))))
+def _hash_of(modules: frozenset[str], apart: frozenset[str] = frozenset()) -> str:
+    text = "\n".join(map(_text_of, sorted(closure(modules, apart))))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def closure(modules: frozenset[str]) -> set[str]:
+def closure(modules: frozenset[str], apart: frozenset[str] = frozenset()) -> set[str]:
     """The modules of this package and of plug-ins among ``modules``, and those that define what
-    they import."""
+    they import, but for those ``apart``."""
     found: set[str] = set()
     left = [name for name in modules if _is_ours(name)]
     while left:
         name = left.pop()
-        if name not in found and name not in NEUTRAL:
+        if name not in found and name not in NEUTRAL and name not in apart:
             found.add(name)
             left += _imported(name)
     return found

@@ -68,6 +68,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shift by 2, EMA, twice the rate": (MIDDLE, BETTER | {"lr": 0.24}),
     "shift by 2, EMA, batch 125": (MIDDLE, BETTER | {"batch_size": 125, "lr": 0.06}),
     "smaller client": (REFERENCE, SMALL_BATCH),
+    "smaller client, 14 epochs": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
 }
 FINAL = {
