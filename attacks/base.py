@@ -215,10 +215,14 @@ def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, T
     return torch.cat(z), knowledge.images[index].repeat(len(z), 1, 1, 1)
 
 
+CONSTANT = 1e-6
+"""The share of the root mean square of features below which their spread counts as none."""
+
+
 def resolution(z: Tensor) -> Tensor:
     """The spread () below which features count as constant: a millionth of the root mean square of
     releases ``z``, so that a small unit of what is sent hides nothing."""
-    return (1e-6 * z.square().mean().sqrt()).clamp_min(1e-18)
+    return (CONSTANT * z.square().mean().sqrt()).clamp_min(1e-18)
 
 
 def finite(z: Tensor) -> Tensor:

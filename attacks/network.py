@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, interpolate, mse_loss, pixel_unshuffle, silu, unfold
 
-from smashbench.attacks.base import require_memory
+from smashbench.attacks.base import CONSTANT, require_memory
 
 UNFOLDED = 2**29
 """Most bytes of neighbourhoods that are unfolded at once."""
@@ -45,7 +45,7 @@ def spread(z: Tensor) -> Tensor:
     mean square. A small unit of what is sent hides nothing."""
     places = (0, 2, 3)
     std = z.std(places, keepdim=True)
-    return std.where(std > 1e-6 * z.square().mean(places, keepdim=True).sqrt(), inf)
+    return std.where(std > CONSTANT * z.square().mean(places, keepdim=True).sqrt(), inf)
 
 
 class Network(nn.Module):

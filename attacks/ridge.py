@@ -71,7 +71,7 @@ class Ridge(Attack):
         moments = (centred @ centred.T if dual else centred.T @ centred) / len(z)
         values, vectors = torch.linalg.eigh(moments.double())
         total = values.clamp_min(0).sum()
-        spread = (total / (d if dual else len(values))).clamp_min(resolution(z).double().square())
+        spread = (total / d).clamp_min(resolution(z).double().square())
         cross = vectors.T @ ((x - mean_x if dual else centred.T @ (x - mean_x)) / len(z)).double()
         penalties = PENALTIES.to(values) * spread
         scores = ((z_val - mean_z) @ centred.T).double() if dual else (z_val - mean_z).double()

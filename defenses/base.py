@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -162,6 +163,16 @@ class Defense(nn.Module):
     def randomized(self) -> bool:
         """Whether two releases of the same features differ."""
         return self.noise > 0 or self.transform_is == "random"
+
+    def deployed(self) -> "Defense":
+        """A copy of what the client runs, for an attacker who holds the client: no statistics of
+        training features, and no networks, that only penalties need."""
+        kind = type(self)
+        if kind.transform is not Defense.transform or kind.perturb is not Defense.perturb:
+            return deepcopy(self)
+        plain = Defense(self.shape, self.classes).train(self.training)
+        plain.noise = self.noise
+        return plain
 
     def progress(self) -> dict[str, Any]:
         """What a training that was interrupted needs to go on, beside parameters and buffers:

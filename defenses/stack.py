@@ -101,6 +101,10 @@ class Stack(Defense):
         left = parts[noisy[-1] + 1 :] if noisy and self.mixed else [] if noisy else parts
         return min((part.payload(released) for part in left), default=super().payload(released))
 
+    def deployed(self) -> Defense:
+        parts = {label: part.deployed() for label, part in self.named_parts.items()}
+        return Stack(parts).train(self.training)
+
     def progress(self) -> dict[str, Any]:
         return {label: part.progress() for label, part in self.named_parts.items()}
 

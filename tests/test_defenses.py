@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from smashbench.defenses import DEFENSES
 from smashbench.defenses.cem import Cem
 from smashbench.defenses.kmeans_cem import KMeansCem
 from smashbench.defenses.noise import Noise
+from smashbench.defenses.stack import Stack
 from tests.fitted import CEM, SHAPE, VARIANTS, batch, make, step_of
 
 
@@ -219,3 +221,21 @@ def test_a_step_never_looks_at_values_on_the_host(name, options, classes):
     loss.backward()
     assert z.grad.device.type == "meta"
     assert all(value.device.type == "meta" for value in diagnostics.values())
+
+
+@pytest.mark.parametrize("name", DEFENSES)
+def test_who_holds_the_client_has_what_it_runs_and_no_more(name):
+    """The same releases; and nothing that was fitted to training features for penalties alone."""
+    shape, options = (4, 4, 4), {"noise": 0.1} if name in {*CEM, "class_variance"} else {}
+    defense = DEFENSES[name](shape, 4, **options).eval()
+    stack = Stack({name: defense, "more": Noise(shape, 4)}).eval()
+    for whole in (defense, stack):
+        sent, z = whole.deployed(), torch.rand(6, *shape)
+        released = []
+        for each in (whole, sent):
+            torch.manual_seed(0)
+            released.append((each(z), each.transform(z)))
+        for one, other in zip(*released, strict=True):
+            assert torch.equal(one, other)
+        if name in CEM:
+            assert not [*sent.parameters(), *sent.buffers()]

@@ -134,8 +134,8 @@ def taken(part: Part, index: Tensor) -> Part:
 
 
 def _white_box(victim: Victim) -> WhiteBox:
-    defense = deepcopy(victim.defense)
-    random = defense.transform_is == "random"
+    defense = victim.defense.deployed()
+    random = victim.defense.transform_is == "random"
     return WhiteBox(deepcopy(victim.encoder), defense, defense.transform, random)
 
 
