@@ -71,8 +71,10 @@ def _executed(suite: "Suite", options: "RunOptions", choice: Namespace) -> int:
     chosen = {name: value for name, value in vars(choice).items() if name in SELECTION}
     failures = execute(suite, options, **chosen)
     store = Store(options.folder)
-    if not failures or any(store.finished(victim.key) for victim in suite.victims):
+    if any(store.finished(victim.key) for victim in suite.victims):
         write_report([options.folder], options.folder)
+    else:
+        print(f"{options.folder}: no victim is trained yet, so that there is nothing to report")
     return 1 if failures else 0
 
 

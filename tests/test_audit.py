@@ -1,6 +1,7 @@
 """Audits of small worlds: the numbers are those of suites, and what cannot be run is said."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +14,14 @@ from smashbench.bench.auditing import budget, plan
 from smashbench.bench.auditing.budget import Clock, Pace
 from smashbench.bench.auditing.curves import SWEPT
 from smashbench.bench.auditing.report import check
-from smashbench.bench.auditing.verdict import RANKS
+from smashbench.bench.auditing.verdict import RANKS, verdict
 from smashbench.bench.auditing.world import World
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.measure import floors_of
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.images import by_group
-from smashbench.bench.report.statistics import means
+from smashbench.bench.report.statistics import Estimate, means
 from tests.audited import SOON, encoder, pairs
 from tests.fitted import victim_of
 from tests.inside import cells_inside
@@ -214,4 +215,19 @@ def test_with_time_and_an_encoder_there_are_queries_gradients_and_decoders(world
     assert found.short == {"knowledge": "", "what_if": ""}
     assert {each.defense for each in found.what_if} == {"none", *SWEPT}
     knows = set(found.to_frame().knows)
-    assert {"pairs", "pairs + query", "pairs + client"} == knows
+    assert knows == {"images of its own", "pairs", "pairs + query", "pairs + client"}
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.4, "tell images apart all the same"), (0.01, "hide")]
+)
+def test_a_poor_reconstruction_that_tells_whose_it_is_is_no_good_news(share, words):
+    """Of 100 images one is the nearest by chance."""
+    values = {"fvu": Estimate(0.97, 0.95, 0.99), "rank_1": Estimate(share, share / 2, 2 * share)}
+    worst = SimpleNamespace(name="ridge", estimates=values, results=SimpleNamespace(converged=True))
+    facts = SimpleNamespace(aux=200, test=100)
+    made = SimpleNamespace(worst=worst, facts=facts, metrics=values, value=values.get)
+    text = " ".join(verdict(made))
+    assert "No attack came much closer than the mean image" in text
+    assert words in text
+    assert f"{100 * share:.0f} %" in text

@@ -76,6 +76,8 @@ def test_a_limit_that_is_not_kept_is_the_exit_code(here, capsys):
         (["--features", "x.npy", "--model", "mine.py:encoder"], "give features or a model"),
         (["--labels", "folders"], "the images come from no folder"),
         (["--layout", "NCHW"], "in NCHW have 16 channels"),
+        (["--out", "x.npy"], "--out x.npy: x.npy is no folder that can be written to"),
+        (["--out", "x.npy/found"], "x.npy is no folder that can be written to"),
     ],
 )
 def test_what_was_typed_wrong_is_one_line_and_exit_2(here, capsys, arguments, words):

@@ -1,13 +1,18 @@
 """What may be audited: encoders, files, features; and what is one error."""
 
 import re
+import threading
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from smashbench.bench import audit
+from smashbench.bench.auditing import plan
 from smashbench.bench.auditing.given import Called, OneOf, called, differentiable
+from smashbench.bench.auditing.pairs import Images, pairs_of
+from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.command import main
 from smashbench.bench.errors import BenchError
 from tests.audited import SOON, encoder, pairs
@@ -46,6 +51,9 @@ def test_an_encoder_that_ignores_its_input_is_refused(world):
         ({"model": encoder(), "test_share": 1.5}, "--test-share 1.5: should be from"),
         ({"model": encoder(), "memory": 1.0}, "--memory 1: 20 images"),
         ({"model": encoder(), "memory": float("inf")}, "--memory inf: should be GiB"),
+        ({"model": encoder(), "repeated": True}, "--repeated is about --features"),
+        ({"model": encoder(), "seed": 2**64}, "--seed 18446744073709551616: should be"),
+        ({"model": encoder(), "labels": np.arange(200) + 10**12}, "should number the classes"),
     ],
 )
 def test_what_cannot_be_audited_is_one_error(world, options, words):
@@ -132,6 +140,63 @@ def test_every_option_is_documented(capsys):
 def test_a_function_may_return_an_array(world):
     made = called(lambda x: x.flatten(1).numpy()[:, :7], "encoder")
     assert made(world[0][:3]).shape == (3, 7)
+    backwards = called(lambda x: x.flatten(1).numpy()[:, ::-1], "encoder")
+    assert torch.equal(backwards(world[0][:3]), world[0][:3].flatten(1).flip(1))
+
+
+def test_images_must_be_large_enough_for_all_metrics(world):
+    with pytest.raises(BenchError, match="should be at least 11x11 pixels"):
+        audit(images=world[0][..., :10, :10], features=world[1])
+
+
+def test_labels_of_any_whole_type_are_read(world):
+    images = Images(world[0])
+    for kind in (np.uint8, np.uint16, np.uint32, np.uint64, np.int32):
+        found = pairs_of(images, world[1], np.arange(200).astype(kind), None)
+        assert found.labels.tolist() == list(range(200))
+
+
+def test_a_damaged_archive_is_one_error(tmp_path):
+    path = tmp_path / "z.npz"
+    np.savez_compressed(path, z=np.random.default_rng(0).random((50, 8)))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(BenchError, match=r"z.npz cannot be read"):
+        tensor_of(str(path), "features")
+
+
+def test_the_image_on_which_an_encoder_fails_is_named(world):
+    x = world[0].clone()
+    x[57] = 1.0  # and no other
+
+    def model(batch):
+        z = batch.flatten(1)[:, :9].clone()
+        z[batch.flatten(1).amin(1) == 1] = torch.nan
+        return z
+
+    with pytest.raises(BenchError, match="features of image 57 are not finite"):
+        audit(images=x, model=model, minutes=SOON)
+
+
+def test_an_encoder_that_cannot_be_copied_is_no_white_box(world):
+    net = encoder()
+    net.lock = threading.Lock()
+    with cells_inside():
+        found = audit(images=world[0], model=net, minutes=SOON)
+    assert "needs a copy of the encoder" in found.left_out["map"]
+    assert found.attacks
+
+
+def test_what_does_not_fit_is_in_no_curve(world, monkeypatch):
+    """Else the curves would say more than the verdict."""
+    monkeypatch.setattr(plan, "ridge_bytes", lambda *shapes: 2**40)
+    with cells_inside():
+        found = audit(images=world[0], features=world[1], minutes=SOON)
+    assert "give a larger --memory" in found.left_out["ridge"]
+    assert found.what_if
+    for each in (*found.what_if, *found.knowledge):
+        assert each.attack == "knn"
 
 
 def test_a_network_is_left_as_it_was(world):

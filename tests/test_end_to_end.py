@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
+from smashbench.bench.experiment.wall import LostError
 from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import write_csv
+from smashbench.bench.run import perform
 from smashbench.bench.run.survey import survey
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
@@ -83,7 +86,8 @@ def test_records_hold_their_whole_story(run):
                 sidecar["mse"].mean(), rel=1e-4
             )
             assert record["threat_model"]["aux_overlap"] == 0
-            assert "pairs" in record["threat_model"]["grants"]
+            floor = record["config"]["attack"]["name"] == "mean"
+            assert ("pairs" in record["threat_model"]["grants"]) != floor
 
 
 def test_a_report_is_a_pure_function_of_the_records(copy, here):
@@ -207,3 +211,19 @@ def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
 def test_the_leaderboard_does_not_depend_on_the_number_of_workers(run, tmp_path):
     assert bench("run", "smoke", "--out", tmp_path, "--workers", 1).returncode == 0
     assert (tmp_path / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
+
+
+def test_a_single_trial_whose_process_is_lost_has_failed(run, tmp_path, here, monkeypatch):
+    """As in a run: there is a record that says so, and the exit code is not 0."""
+    shutil.copytree(run, folder := tmp_path / "copy")
+    trial = next(trial for trial in read_suite(folder).attacks if trial.attack.label == "gmm")
+    Store(folder).record_path(trial.key).unlink()
+
+    def lose(*_, **__):
+        raise LostError("killed")
+
+    monkeypatch.setattr(perform, "perform", lose)
+    done = here("trial", trial.key, "--out", folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("failed: ")
+    assert "killed" in Store(folder).read(trial.key).error

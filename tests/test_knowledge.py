@@ -172,3 +172,8 @@ def test_the_curve_says_how_many_are_enough():
     )
     (line,) = [each for each in drawn.axes[0].lines if len(each.get_xdata()) == 3]
     assert list(line.get_ydata()) == [0.9, 0.5, 0.2]
+
+
+def test_where_no_number_is_enough_the_curve_says_so():
+    drawn = KNOWLEDGE.draw(board(attacked(0.9, a30_1=1.3, a100_1=1.2, a1000_1=1.1)))
+    assert "1,000 of 1,000 pairs" in " ".join(drawn.get_suptitle().split())

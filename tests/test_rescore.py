@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ TINY = (
     "defenses={none={},noise={strengths=[0.3]}}",
     "attacks={mean={},gmm={components=[2],draws=1}}",
 )
+SET = [word for setting in TINY for word in ("--set", setting)]
 HALF_A_STEP = 0.5 / 255
 
 
@@ -346,5 +348,24 @@ def test_what_is_kept_on_request_is_flagged(suite, mine, here):
     flags = read(mine).to_frame().set_index("defense")["flags"]
     assert "outdated" in flags["noise"]
     assert "outdated" not in flags["none"]
+    assert here("run", "smoke", *SET, "--only", "defense=none", "--out", mine).returncode == 0
+    assert "outdated" in read(mine).to_frame().set_index("defense")["flags"]["noise"]
     assert here("rerun", mine, "--workers", 1).returncode == 0
     assert "outdated" not in read(mine).to_frame().set_index("defense")["flags"]["noise"]
+
+
+@pytest.mark.slow
+def test_a_pack_with_reconstructions_is_measured_again_without_weights(suite, mine, tmp_path):
+    """As it was sent: nothing else is there."""
+    pack(mine, reconstructions=True)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copyfile(mine / "packed.zip", alone / "packed.zip")
+    metric(tmp_path)
+    for trial in suite.attacks:
+        assert attempt(trial, folder=alone, data=None, minutes=5).state == "done"
+        record = Store(alone).attack(trial.key)
+        assert record
+        assert record.metrics["mae"].mean > 0
+    assert "unscored" not in states(suite, alone)
+    assert read(alone).to_frame()["worst_mae"].notna().all()

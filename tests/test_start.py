@@ -9,6 +9,7 @@ from safetensors.torch import load
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, _on_victim, survey
+from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml as suite
 from tests.commands import bench
@@ -48,6 +49,21 @@ def test_every_seed_has_one_undefended_start(begun):
     assert [trial.parent for trial in begun.victims] == [first.key] * 2
     assert begun.trials[0] == first
     assert not suite.load("smoke").starts
+
+
+def test_a_start_alone_is_no_row_and_no_error(folder, begun, tmp_path, here):
+    store, ours = Store(folder), tmp_path / "ours"
+    save_suite(begun, ours)
+    for path in (store.record_path, store.victim_path):
+        there = path(begun.starts[0].key)
+        shutil.copytree(there.parent, ours / there.parent.name)
+    for trial in (*begun.victims, *begun.attacks):
+        Store(ours).record_path(trial.key).unlink()
+    for name in ("scores", "samples"):
+        shutil.copytree(folder / name, ours / name)
+    done = here(*RUN, "--only", "defense=start", "--out", ours)
+    assert done.returncode == 0, done.stderr
+    assert "no victim is trained yet" in done.stdout
 
 
 def test_a_start_is_trained_like_an_undefended_victim(begun):

@@ -5,17 +5,20 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load, save
 
 from smashbench.bench.auditing.conduct import audit
+from smashbench.bench.auditing.saved import pack_audit
 from smashbench.bench.errors import BenchError
 from smashbench.bench.report.rows import read
-from smashbench.bench.store.archive import archive_of
+from smashbench.bench.run.perform import load_data
+from smashbench.bench.store.archive import Archive, archive_of
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.check import check
-from smashbench.bench.submitting.suites import TELL, _otherwise
+from smashbench.bench.submitting.suites import TELL, _agrees, _otherwise, _summaries
 from smashbench.bench.suite.toml import load as load_suite
 from tests.audited import SOON, pairs
 from tests.test_merge import DEFENSE, submission
@@ -71,6 +74,30 @@ def test_scores_that_were_changed_are_found(run, tmp_path):
     found = problems(folder)
     assert any("other means than those of their scores" in text for text in found)
     assert any("other scores than their reconstructions" in text for text in found)
+
+
+def test_other_numbers_of_a_record_than_those_of_its_scores_are_found(run, tmp_path):
+    """Of what is derived from scores, and of metrics that compare images with each other, too."""
+    folder = altered(run, tmp_path / "one", lambda found: {})
+    suite, store = read_suite(folder), Store(folder)
+    assert next(iter(_summaries(suite, store))).kind == "ok"
+    record = store.attack(suite.attacks[0].key)
+    psnr = record.metrics["psnr"].model_copy(update={"mean": 1.0})
+    for changes in (
+        {"metrics": record.metrics | {"psnr": psnr}},
+        {"means": record.means | {"rank_1": 0.0}},
+        {"means": {}},
+    ):
+        store.write(record.model_copy(update=changes))
+        (found,) = _summaries(suite, Store(folder))
+        assert "1 records say other means" in found.text
+
+
+def test_scores_of_fewer_images_than_reconstructions_are_a_problem(run, tmp_path):
+    folder = altered(run, tmp_path / "one", lambda found: {n: v[:-1] for n, v in found.items()})
+    record = Store(folder).attack(read_suite(folder).attacks[0].key)
+    split = load_data(read_suite(folder).victims[0].victim.dataset, None, torch.device("cpu"))
+    assert not _agrees(record, Store(folder), split)
 
 
 @pytest.mark.slow
@@ -194,6 +221,15 @@ def test_an_audit_is_packed_without_its_images_and_checked(audited, here, tmp_pa
     assert "no decoder was trained" in only
 
 
+def test_tables_of_an_older_audit_are_in_no_pack(audited, tmp_path):
+    folder = shutil.copytree(audited, tmp_path / "audit")
+    pack_audit(folder)
+    assert "knowledge.csv" in Archive(folder / "packed.zip").names
+    (folder / "knowledge.csv").unlink()  # as an audit with few pairs does
+    pack_audit(folder)
+    assert "knowledge.csv" not in Archive(folder / "packed.zip").names
+
+
 def test_an_audit_whose_numbers_were_changed_is_found(audited, tmp_path):
     files = {name: (audited / name).read_bytes() for name in ("audit.json", "scores.safetensors")}
     saved = json.loads(files["audit.json"])
@@ -201,6 +237,9 @@ def test_an_audit_whose_numbers_were_changed_is_found(audited, tmp_path):
     sent = tmp_path / "sent.zip"
     sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
     assert any("other estimates than those of their scores" in text for text in problems(sent))
+    saved["verdict"] = ["All is well.\n0 problems: it can stand\x1b[2K"]
+    sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
+    assert "it says: All is well. 0 problems: it can stand?[2K" in texts(sent, "note")
     saved["protocol"] = 1
     sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
     assert any("another version" in text for text in problems(sent))

@@ -176,7 +176,7 @@ def test_damaged_files_are_named_set_aside_and_redone(copy, run, here):
     assert redone == {cut.stem, altered.stem, renamed.stem, flipped.stem, victims[0]}
     for path in (cut, altered, renamed, flipped, checkpoint):
         assert f"{path}: " in done.stderr
-        assert (copy / "set_aside" / path.name).exists()
+        assert (copy / "set_aside" / path.relative_to(copy)).exists()
     shutil.rmtree(copy / "set_aside")
     same_as_uninterrupted(copy, run)
     assert (copy / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()

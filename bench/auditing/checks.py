@@ -28,8 +28,9 @@ def first_equal(images: Images) -> Tensor:
     return first
 
 
-def check_features(features: Tensor) -> list[str]:
-    """What is odd about features (N, ...), in sentences.
+def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]:
+    """What is odd about features (N, ...), in sentences. Their images have these numbers (N,), or
+    those from 0.
 
     Raises:
         BenchError: some are not finite, or none differs from image to image.
@@ -40,6 +41,7 @@ def check_features(features: Tensor) -> list[str]:
         finite = rows.isfinite().all(1)
         if not bool(finite.all()):
             row = number * AT_ONCE + int((~finite).nonzero()[0])
+            row = row if numbers is None else int(numbers[row])
             raise BenchError(
                 f"features of image {row} are not finite (NaN or infinity): what did the encoder "
                 "do there? Leave such images out, or mend it"

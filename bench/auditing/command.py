@@ -1,7 +1,9 @@
 """The command ``smashbench audit``, as it was typed."""
 
+import os
 from argparse import Namespace
 from inspect import signature
+from pathlib import Path
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.report import Report, check
@@ -18,15 +20,23 @@ def run(choice: Namespace) -> int:
         *_conditions(choice.fail_below, "--fail-below", "higher", "--fail-above"),
         *_conditions(choice.fail_above, "--fail-above", "lower", "--fail-below"),
     ]
+    _check_out(choice.out)
     known = signature(audit).parameters  # options are called as there
     report = audit(**{k: v for k, v in vars(choice).items() if k in known}, progress=True)
-    written = report.write(choice.out, gallery=choice.gallery)
     print(as_text(report))
+    written = report.write(choice.out, gallery=choice.gallery)
     print(f"\n{choice.out}: {'  '.join(path.name for path in written)}")
     failures = check(report, conditions)
     for failure in failures:
         print(f"not private enough: {failure}")
     return 1 if failures else 0
+
+
+def _check_out(folder: Path) -> None:
+    """Raises BenchError where nothing could be written, before an hour is spent."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise BenchError(f"--out {folder}: {there} is no folder that can be written to")
 
 
 def _conditions(texts: list[str], option: str, better: str, other: str) -> list[tuple[str, float]]:

@@ -76,6 +76,10 @@ def audit(
         raise BenchError(f"--test-share {test_share:g}: should be from .01 to .9")
     if (features is None) == (model is None):
         raise BenchError("give features or a model: --features FILE, or --model FILE.py:NAME")
+    if repeated and features is None:
+        raise BenchError("--repeated is about --features; a model releases as often as it is asked")
+    if not 0 <= seed < 2**63:
+        raise BenchError(f"--seed {seed}: should be a whole number from 0, below 2^63")
     clock = Clock(minutes, shown=progress)
     clock.say("reading and checking")
     pairs = pairs_of(images_of(images, layout, size), features, labels, groups, repeated=repeated)

@@ -60,7 +60,7 @@ def knowledge(now: Situation) -> tuple[list[Known], str]:
         now.clock.say(f"knowledge curve: {size} pairs")
         fit = now.pace.within(now.seconds(1 / (len(sizes) - number)), size)
         world = now.world.with_pairs(torch.arange(size))
-        if found := _run(world, closed_forms(prod(world.feature_shape)) | trained(fit)):
+        if found := _run(world, closed_forms(now, size) | trained(fit)):
             best = strongest(found)
             points.append(Known(size, best.name, best.estimates))
             decoded += fit is not None
@@ -74,11 +74,11 @@ def what_if(now: Situation) -> tuple[list[WhatIf], str]:
     """Points of every defense at several strengths, the encoder as it is first, and what they fall
     short of, in words. All are attacked alike; those that tell by what is missing are left out
     where there is no time for a decoder, which alone among the attacks sees that."""
-    world, features = now.world, prod(now.world.feature_shape)
+    world = now.world
     settings = list(_settings(world))
     now.clock.say("what if: nothing is done")
     started = now.clock.spent
-    plain = _run(world, closed_forms(features))
+    plain = _run(world, closed_forms(now, now.pairs))
     closed = 2 * (now.clock.spent - started)  # noise and the like are drawn twice
     fit = now.pace.within(now.seconds(1 / (len(settings) + 1)) - closed, now.pairs)
     found = {0: (Setting("none", "", None), plain + _run(world, trained(fit)))}
@@ -90,7 +90,7 @@ def what_if(now: Situation) -> tuple[list[WhatIf], str]:
             late += 1
             continue
         now.clock.say(f"what if: {setting.name} {setting.words}")
-        attacks = closed_forms(features) | trained(fit)
+        attacks = closed_forms(now, now.pairs) | trained(fit)
         found[place + 1] = setting, _run(world, attacks, setting.defense)
     points = []
     for _, (setting, attacked) in sorted(found.items()):
@@ -105,7 +105,7 @@ def what_if(now: Situation) -> tuple[list[WhatIf], str]:
                 tuned = tuned_accuracy(world, setting.defense, seconds)
             what = setting.name, setting.words, best.name, best.estimates, accuracy, tuned
             points.append(WhatIf(*what))
-    return points, _short(late, features, decoded=fit is not None)
+    return points, _short(late, prod(world.feature_shape), decoded=fit is not None)
 
 
 def _short(late: int, features: int, *, decoded: bool) -> str:

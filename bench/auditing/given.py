@@ -48,7 +48,7 @@ class Called(nn.Module):
             why = f"{type(error).__name__}: {error}"
             raise BenchError(f"the {self.what} fails on a batch {tuple(x.shape)}: {why}") from error
         if isinstance(found, np.ndarray):
-            found = torch.from_numpy(found).to(x.device)
+            found = torch.from_numpy(np.ascontiguousarray(found)).to(x.device)
         if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(x):
             shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise BenchError(

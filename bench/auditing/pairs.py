@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from smashbench.attacks.similarity import WINDOW
 from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.errors import BenchError
 from smashbench.datasets.folders import is_image, read_images
@@ -16,6 +17,8 @@ from smashbench.datasets.folders import is_image, read_images
 Layout = Literal["NCHW", "NHWC"]
 AT_ONCE = 256
 """Rows that are read at once."""
+MOST_CLASSES = 1_000_000
+"""More are ids of something else, and would need memory as if all of them occurred."""
 FOLDERS = "folders"
 """As labels or groups: the folder that an image lies in."""
 
@@ -117,8 +120,9 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
         channels = shape[1] if layout == "NCHW" else shape[3]
         raise BenchError(f"images {shape} in {layout} have {channels} channels: should be 1 or 3")
     found = found if layout == "NCHW" else found.permute(0, 3, 1, 2)
-    if not len(found) or min(found.shape[2:]) < 8:
-        raise BenchError(f"images {shape}: should be at least 8x8 pixels, and more than none")
+    if not len(found) or min(found.shape[2:]) < WINDOW:
+        least = f"{WINDOW}x{WINDOW}"
+        raise BenchError(f"images {shape}: should be at least {least} pixels, and more than none")
     if found.dtype == torch.uint8:
         return Images(found)
     if not found.is_floating_point():
@@ -138,8 +142,8 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
 
 
 def _from_folder(folder: Path, size: int) -> Images:
-    if not 8 <= size <= 1024:
-        raise BenchError(f"--size {size}: should be from 8 to 1024 pixels")
+    if not WINDOW <= size <= 1024:
+        raise BenchError(f"--size {size}: should be from {WINDOW} to 1024 pixels")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and is_image(path))
     if not paths:
         raise BenchError(f"images: {folder} holds no image file")
@@ -189,9 +193,11 @@ def _numbers(what: str, value: Any, images: Images) -> Tensor | None:
     _same_count(what, len(found), images)
     if what == "groups":
         return found.unique(return_inverse=True)[1]
-    if found.min() < 0:
-        raise BenchError(f"labels begin at {int(found.min())}: should be numbers from 0")
-    return found.long()
+    found = found.long()
+    low, high = int(found.min()), int(found.max())
+    if low < 0 or high >= MOST_CLASSES:
+        raise BenchError(f"labels are from {low} to {high}: should number the classes from 0")
+    return found
 
 
 def _same_count(what: str, count: int, images: Images) -> None:

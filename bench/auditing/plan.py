@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -81,11 +82,22 @@ class Situation:
         short = self.pace.within(least, self.pairs) if least < self.clock.left / 2 else None
         return self.fit(share) or short
 
+    def ridge_gigabytes(self, pairs: int) -> float:
+        """GiB that a linear reconstruction takes."""
+        shapes = prod(self.world.feature_shape), prod(self.world.split.shape)
+        return ridge_bytes(pairs, *shapes) / 2**30
+
     @cached_property
     def white_box(self) -> bool:
         """Whether an attack may hold the encoder and follow its gradients."""
         encoder = self.world.encoder
-        return isinstance(encoder, Called) and differentiable(encoder, self.world.split.test.x[:2])
+        if not isinstance(encoder, Called):
+            return False
+        try:
+            deepcopy(encoder)
+        except Exception:  # whatever keeps somebody's encoder from being copied
+            return False
+        return differentiable(encoder, self.world.split.test.x[:2])
 
     @cached_property
     def gradient_seconds(self) -> float:
@@ -105,9 +117,8 @@ def _class_mean(now: Situation) -> Choice:
 
 
 def _ridge(now: Situation) -> Choice:
-    needed = ridge_bytes(now.pairs, prod(now.world.feature_shape), prod(now.world.split.shape))
-    if needed > now.gigabytes * 2**30 / 2:
-        return f"would need {needed / 2**30:.1f} GiB: give a larger --memory"
+    if (needed := now.ridge_gigabytes(now.pairs)) > now.gigabytes / 2:
+        return f"would need {needed:.1f} GiB: give a larger --memory"
     return Ridge()
 
 
@@ -141,7 +152,7 @@ def _map(now: Situation) -> Choice:
     if isinstance(now.world.encoder, Dumped):
         return ONLY_FEATURES
     if not now.white_box:
-        return "needs the encoder's gradients, and no gradient comes through it"
+        return "needs a copy of the encoder that gradients come through, and there is none"
     attack = Map(width=WIDTH)
     passes = attack.steps * (6 * attack.tuning + len(now.world.z_test))
     fit = now.pace.within(now.seconds(1.0) - passes * now.gradient_seconds, now.pairs)
@@ -192,10 +203,12 @@ def strongest(found: list[Attacked]) -> Attacked:
     return min(judged, key=lambda each: each.estimates["mse"].mean)
 
 
-def closed_forms(features: int) -> dict[str, Attack]:
-    """What is run at every point of a curve, with fewer draws where features are many."""
-    draws = 1 if features > MIXED else 2
-    return {"ridge": Ridge(draws=draws), "knn": Knn(draws=2)}
+def closed_forms(now: Situation, pairs: int) -> dict[str, Attack]:
+    """What is run with so many pairs at every point of a curve, as far as memory goes; with fewer
+    draws where features are many."""
+    draws = 1 if prod(now.world.feature_shape) > MIXED else 2
+    fits = now.ridge_gigabytes(pairs) <= now.gigabytes / 2
+    return ({"ridge": Ridge(draws=draws)} if fits else {}) | {"knn": Knn(draws=2)}
 
 
 def trained(fit: Fit | None) -> dict[str, Attack]:

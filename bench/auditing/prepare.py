@@ -67,7 +67,7 @@ def prepared(
     aux, test = aux[:most_aux], test[spread]
     z_aux, z_test = (_features(pairs, encoder, index) for index in (aux, test))
     if encoder:
-        notes += check_features(torch.cat([z_aux, z_test]))
+        notes += check_features(torch.cat([z_aux, z_test]), torch.cat([aux, test]))
     split = _split(pairs, groups, aux, test)
     world = World(
         split=split.to(device),

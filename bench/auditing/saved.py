@@ -155,7 +155,9 @@ def pack_audit(folder: Path) -> Path:
     """
     read_audit(folder)
     store = Store(folder)
-    names = [AUDIT, SCORES, *(name for name in TABLES if store.has(name))]
+    packed = not (folder / AUDIT).exists()  # else tables in an older pack are of another audit
+    there = [name for name in TABLES if (folder / name).exists() or (packed and store.has(name))]
+    names = [AUDIT, SCORES, *there]
     path = folder / Store.PACK
     write_whole(path, archive_of({name: store.content(name) for name in names}))
     return path

@@ -1,9 +1,10 @@
 """Arrays from files and from memory, as tensors; files are mapped, and no pickle is read."""
 
 import warnings
-import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def tensor_of(value: Any, what: str) -> Tensor:
         if name:
             raise BenchError(f"{what}: {path} holds one array, which has no name: leave out {name}")
         return _as_tensor(np.load(path, mmap_mode="c", allow_pickle=False), what, path)
-    except (ValueError, OSError, EOFError, SafetensorError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, SafetensorError, BadZipFile, zlib.error) as error:
         if any(word in str(error) for word in ("Object arrays", "Python objects", "pickled")):
             raise BenchError(
                 f"{what}: {path} holds Python objects, which are a pickle and never read; save "

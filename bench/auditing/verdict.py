@@ -16,16 +16,26 @@ def verdict(report: "Report") -> list[str]:
     """What was found; the first sentence is the verdict."""
     worst, facts = report.worst, report.facts
     fvu, told = worst.estimates["fvu"], []
+    what, share = identified_by(report)
     if fvu.mean > ATTACK_FAILED:
         told.append(
             f"No attack came much closer than the mean image: FVU is {fvu.mean:.2f} "
             f"[{fvu.low:.2f}, {fvu.high:.2f}] for {worst.name}, the best of them, with "
-            f"{facts.aux:,} pairs. Either the features hide the image, or these attacks are too "
-            "weak: see what was not tried."
+            f"{facts.aux:,} pairs."
         )
+        found = (
+            f"{percent(share)} of {facts.test:,} images are re-identified by the {what} of their "
+            f"reconstruction (chance {100 / facts.test:.1f} %)"
+        )
+        if share.low * facts.test > 1:
+            told.append(f"The features tell images apart all the same: {found}.")
+        else:
+            told.append(
+                f"{found}. Either the features hide the image, or these attacks are too weak: see "
+                "what was not tried."
+            )
     else:
         explained = Estimate(1 - fvu.mean, 1 - fvu.high, 1 - fvu.low)
-        what, share = identified_by(report)
         told.append(
             f"An attacker with {facts.aux:,} images of its own and their features rebuilds "
             f"{percent(explained)} of the variance of an image from one release, "

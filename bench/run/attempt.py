@@ -83,10 +83,11 @@ def attempt(
             state = standing_of(trial, store, keep=keep).state
             if state in DONE:
                 return Outcome("done")
-            if trial.parent and not is_done(parent_of(trial), store, keep=keep):
+            rescored = state == "unscored"  # of which everything is there, without the weights
+            if trial.parent and not rescored and not is_done(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
             with _logged(trial, store, minutes):
-                return _run(trial, store, data, again=state == "unscored")
+                return _run(trial, store, data, again=rescored)
     except (BenchError, DatasetError) as error:
         return Outcome("stop", str(error))
 
@@ -150,6 +151,21 @@ def how_it_ended(exitcode: int | None) -> str:
     name = signal.Signals(-exitcode).name
     hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
     return f"its process was killed by {name}{hint}"
+
+
+def lost(trial: Trial, store: Store, how: str, *, keep: bool = False) -> Outcome:
+    """What became of a trial whose process was lost; perhaps another run has taken it."""
+    with store.claim(trial.key) as ours:
+        if not ours:
+            return Outcome("busy")
+        state = standing_of(trial, store, keep=keep).state
+        if state in DONE:
+            return Outcome("done")
+        if state == "unscored":
+            return not_scored(trial, store, how)
+        cause = cause_of_loss(trial, store, how)
+        store.write(failure(trial, cause))
+        return Outcome("failed", cause)
 
 
 def cause_of_loss(trial: Trial, store: Store, how: str) -> str:

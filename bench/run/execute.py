@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError, unknown
-from smashbench.bench.run.attempt import attempt
+from smashbench.bench.run.attempt import attempt, lost
 from smashbench.bench.run.engines import ENGINES, RunOptions
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
@@ -43,8 +43,8 @@ def execute(
     _check_data(suite, options)
     save_suite(suite, options.folder)  # or a clear error, now
     standings = _standings(suite, options)
-    _save(suite, options, standings)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
+    _save(suite, options, standings, chosen)
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
@@ -106,8 +106,15 @@ def _standings(suite: Suite, options: RunOptions) -> dict[str, Standing]:
     return standings
 
 
-def _save(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) -> None:
-    kept = frozenset(key for key, standing in standings.items() if standing.state == "kept")
+def _save(
+    suite: Suite,
+    options: RunOptions,
+    standings: Mapping[str, Standing],
+    chosen: Sequence[Trial] = (),
+) -> None:
+    """Saves the suite with what other code made and is not to be done again."""
+    old = {key for key, each in standings.items() if each.state in ("kept", "outdated")}
+    kept = frozenset(old - {trial.key for trial in chosen})
     save_suite(replace(suite, kept=kept), options.folder)
 
 
@@ -147,6 +154,8 @@ def run_single(
             outcome := attempt(trial, folder=folder, data=data, minutes=minutes)
         ).state == "busy":
             time.sleep(1)
+        if outcome.state == "lost":
+            outcome = lost(trial, Store(folder), outcome.text)
         if outcome.state == "stop":
             raise BenchError(outcome.text)
         print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.attempt import Outcome, cause_of_loss, failure, not_scored
+from smashbench.bench.run.attempt import Outcome, failure, lost
 from smashbench.bench.run.engines import Engine
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import Progress
-from smashbench.bench.run.survey import DONE, is_done, standing_of
+from smashbench.bench.run.survey import is_done
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Trial
 
@@ -74,7 +74,9 @@ class Scheduler:
 
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
         seconds = time.monotonic() - self._running.pop(trial.key)
-        state, text = self._lost(trial, outcome.text) if outcome.state == "lost" else outcome
+        if outcome.state == "lost":
+            outcome = lost(trial, self.store, outcome.text, keep=self.keep)
+        state, text = outcome
         if state == "stop":
             raise BenchError(text)
         if state == "busy":
@@ -85,20 +87,6 @@ class Scheduler:
         else:
             self._fail(trial, text, progress)
 
-    def _lost(self, trial: Trial, how: str) -> Outcome:
-        """What became of a trial whose process was lost; perhaps another run has taken it."""
-        with self.store.claim(trial.key) as ours:
-            if not ours:
-                return Outcome("busy")
-            state = standing_of(trial, self.store, keep=self.keep).state
-            if state in DONE:
-                return Outcome("done")
-            if state == "unscored":
-                return not_scored(trial, self.store, how)
-            cause = cause_of_loss(trial, self.store, how)
-            self.store.write(failure(trial, cause))
-            return Outcome("failed", cause)
-
     def _finish(self, trial: Trial, progress: Progress) -> None:
         self._drop(trial, progress)
         for attack in self._waiting.pop(trial.key, []):
@@ -107,14 +95,14 @@ class Scheduler:
     def _fail(self, trial: Trial, cause: str, progress: Progress) -> None:
         short = cause.splitlines()[-1]
         progress.say(f"failed: {trial.label}: {short}")
-        lost = [trial]
-        for each in lost:  # grows by what needs it
-            lost += self._waiting.pop(each.key, [])
-        for each in lost[1:]:
+        fallen = [trial]
+        for each in fallen:  # grows by what needs it
+            fallen += self._waiting.pop(each.key, [])
+        for each in fallen[1:]:
             self.store.write(failure(each, f"its victim {trial.key} failed: {short}"))
-        for each in lost:
+        for each in fallen:
             self._drop(each, progress)
-        self.failed += len(lost)
+        self.failed += len(fallen)
 
     def _drop(self, trial: Trial, progress: Progress) -> None:
         del self._left[trial.key]

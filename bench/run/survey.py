@@ -64,7 +64,8 @@ def survey(
     for trial in suite.trials:  # each comes behind the one that it needs
         if trial.parent:
             standings[trial.key] = _on_victim(standings[trial.key], standings.get(trial.parent))
-    needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in FINISHED}
+    made = (*FINISHED, "unscored")  # needs no weights any more
+    needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in made}
     for trial in (*suite.starts, *suite.victims) if deep else ():
         if trial.key in needed:
             standings[trial.key] = _with_weights(trial, standings[trial.key], store)
@@ -180,8 +181,16 @@ def mend(
     store.sweep()
     standings = survey(suite, store, keep=keep, deep=True)
     damages = []
-    for key, standing in standings.items():
-        if standing.damage and not store.claimed(key):  # else another run is about to write it
-            damages.append(standing.damage)
-            store.set_aside(standing.damage.path)
+    for trial in (*suite.starts, *suite.victims, *suite.attacks):
+        if not standings[trial.key].damage:
+            continue
+        with store.claim(trial.key) as ours:
+            if not ours:  # another run is about to write it
+                continue
+            now = standing_of(trial, store, keep=keep)  # another run may just have written it
+            if now.damage:
+                damages.append(now.damage)
+                store.set_aside(now.damage.path)
+            else:
+                standings[trial.key] = now
     return standings, damages

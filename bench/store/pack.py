@@ -57,9 +57,9 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
             if reconstructions and trial.attack and store.can_rescore(record, deep=True):
                 names.append(store.arrays_name(trial.key, RECONSTRUCTIONS))
         for name in names:
-            files[name] = store.content(name)
             with suppress(FileNotFoundError):
                 stamps[name] = (folder / name).stat().st_mtime_ns
+            files[name] = store.content(name)
     if not trials:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
     for name in ("suite.json", *(plugin.kept for plugin in suite.plugins)):

@@ -255,9 +255,9 @@ class Store:
 
     def set_aside(self, path: Path) -> None:
         """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
-        aside = self.folder / "set_aside" / path.name
+        aside = self.folder / "set_aside" / path.relative_to(self.folder)
         try:
-            aside.parent.mkdir(exist_ok=True)
+            aside.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, aside)
         except FileNotFoundError:
             pass  # gone already

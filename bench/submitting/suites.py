@@ -11,7 +11,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import floors_of
 from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.experiment.metrics.leaked_bits import LEAKED_BITS
-from smashbench.bench.experiment.scoring import score
+from smashbench.bench.experiment.scoring import Summaries, score, summarise
 from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
@@ -89,9 +89,10 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
             if isinstance(record, VictimRecord):
                 weights = scores.get("judged")
                 pairs = [(record.metrics.accuracy, np.average(scores["correct"], weights=weights))]
+            elif victim := store.victim(trial.parent or ""):
+                pairs = _pairs(record, summarise(scores, victim.floors["mean_image"]))
             else:
-                known = record.metrics.items()
-                pairs = [(m.mean, scores[n].mean()) for n, m in known if n in scores]
+                continue  # it is missing, which is said elsewhere
             if not all(np.isclose(said, is_, rtol=1e-4, atol=1e-6) for said, is_ in pairs):
                 wrong.append(trial.label)
     if wrong:
@@ -101,6 +102,14 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "every mean is that of the scores of the single images")
+
+
+def _pairs(record: AttackRecord, again: Summaries) -> list[tuple[float, float]]:
+    """What a record says, and what it should; infinite where it says nothing of a score."""
+    metrics = {name: each.mean for name, each in record.metrics.items()}
+    said = metrics | record.means
+    found = {name: each.mean for name, each in again["metrics"].items()} | again["means"]
+    return [(said.get(name, np.inf), value) for name, value in found.items()]
 
 
 def _scores(suite: Suite, store: Store, data: Path | None) -> Iterator[Finding]:
@@ -153,6 +162,8 @@ def _agrees(record: AttackRecord, store: Store, split: Split) -> bool:
     if pixels.shape != split.test.x.shape:
         return False
     said = store.arrays(record, "scores")
+    if any(len(values) != len(pixels) for values in said.values()):
+        return False
     again = score(split.test.x, pixels.float() / 255, said.keys())
     off = np.abs(again["mse"] - said["mse"])
     room = np.sqrt(said["mse"]) * ROUNDED + ROUNDED**2

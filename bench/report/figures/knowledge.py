@@ -67,11 +67,11 @@ def _message(board: Board, row: Row) -> str:
     points = by_pairs(row)
     if len(points) < 2:
         return f"{board.suite.name}: what more releases of an image give away"
-    most = 1 - points[-1].fvu.mean
-    enough = next(each for each in points if 1 - each.fvu.mean >= most / 2)
+    most = max(0.0, 1 - points[-1].fvu.mean)
+    enough = next((each for each in points if 1 - each.fvu.mean >= most / 2), points[-1])
     return (
         f"{board.suite.name}, {row.label}: {enough.pairs:,} of {points[-1].pairs:,} pairs rebuild "
-        f"{1 - enough.fvu.mean:.0%} of the variance, all of them {most:.0%}"
+        f"{max(0.0, 1 - enough.fvu.mean):.0%} of the variance, all of them {most:.0%}"
     )
 
 

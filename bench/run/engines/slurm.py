@@ -100,7 +100,7 @@ def _run(*command: str) -> str:
     except subprocess.CalledProcessError as error:
         said = " ".join(error.stderr.split())
         raise BenchError(f"--engine slurm: {command[0]} says: {said}") from None
-    return done.stdout + done.stderr
+    return done.stdout
 
 
 def _check(needs: dict[str, str]) -> None:
