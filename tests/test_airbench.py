@@ -64,7 +64,7 @@ def test_running_averages_by_hand():
         part = nn.Module()
         part.p = nn.Parameter(torch.zeros(1))
         victim = SimpleNamespace(encoder=part, head=nn.Identity())
-        average = Average(victim, settings(average=kind), steps)
+        average = Average(victim, settings(average=kind, recalibrate=True), steps)
         for step in range(1, steps + 1):
             with torch.no_grad():
                 part.p += 1

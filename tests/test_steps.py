@@ -160,7 +160,10 @@ def test_a_stack_passes_features_through_its_parts_and_adds_their_penalties():
     value, seen = both.penalty(step_of(z, y))
     assert float(value) == pytest.approx(float(z.square().mean()))
     assert seen.keys() == {"half_squares"}
-    assert both.payload(released) == 16 * 32 // 2
+    assert both.payload(released) == 32 * 32  # noise fills what was halved
+    assert Stack({"half": Halved(SHAPE, 3)}).payload(released) == 16 * 32 // 2
+    last = Stack({"noise": DEFENSES["noise"](SHAPE, 3, noise=0.3), "half": Halved(SHAPE, 3)})
+    assert last.payload(released) == 16 * 32 // 2
     assert torch.equal(both.targets(y), y)
 
 

@@ -138,7 +138,7 @@ def test_what_is_damaged_is_set_aside_and_may_be_gone(tmp_path):
     store.set_aside(path)
     store.set_aside(path)
     assert not path.exists()
-    assert (tmp_path / "set_aside" / path.name).read_bytes() == content
+    assert (tmp_path / "set_aside" / path.relative_to(tmp_path)).read_bytes() == content
 
 
 def test_half_written_files_are_swept_but_not_those_of_a_trial_that_runs(tmp_path):

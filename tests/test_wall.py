@@ -14,7 +14,6 @@ from torch import Tensor
 
 from smashbench.attacks.base import Attack, AttackError, Knowledge, WhiteBox
 from smashbench.bench.experiment import wall
-from smashbench.bench.experiment.attack_victim import _untrained
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.experiment.wall import CrashedError, LostError, behind_wall, grant
 from tests.fitted import victim_of
@@ -33,7 +32,7 @@ def everything(victim: Victim, photos) -> Knowledge:
             "query": victim.release,
         },
         others_count=len(photos.val.x),
-        untrained=_untrained(victim.encoder),
+        untrained=victim.untrained(),
         white_box=WhiteBox(victim.encoder, victim.defense, victim.defense.transform, random=False),
     )
 
@@ -254,7 +253,8 @@ def test_an_untrained_encoder_has_other_weights_and_the_same_shapes(victim):
     """And batch statistics of no data: what was learned is gone."""
     with torch.no_grad():
         victim.encoder[2].running_mean += 1
-    copy = _untrained(victim.encoder.requires_grad_(False))
+    victim.encoder.requires_grad_(False)
+    copy = victim.untrained()
     for (name, ours), theirs in zip(
         copy.state_dict().items(), victim.encoder.state_dict().values(), strict=True
     ):
