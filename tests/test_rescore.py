@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.rows import read
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.run.perform import load_data
+from smashbench.bench.run.status import status
 from smashbench.bench.run.survey import survey
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.record import AttackRecord
@@ -330,6 +332,22 @@ def test_the_command_rescores_in_workers_and_reports(mine, tmp_path, here):
     assert (mine / "tradeoff_mae.png").is_file()
     assert json.loads((mine / "suite.json").read_text())["plugins"][0]["name"] == "mae.py"
     assert "0 of 6" in here("rescore", mine, "--plugin", path).stdout
+
+
+def test_status_calls_kept_only_what_somebody_wanted_kept(suite, mine):
+    """Two attacks of other source, of which one was to be kept."""
+    store, (first, second) = Store(mine), suite.attacks[:2]
+    for trial in (first, second):
+        record = store.attack(trial.key)
+        assert record
+        store.write(record.model_copy(update={"source": "0" * 16}))
+    for kept, expected in (
+        ({first.key}, ": 4 done, 1 kept, 1 outdated"),
+        ({first.key, second.key}, ": 4 done, 2 kept"),
+        (set(), ": 4 done, 2 outdated"),
+    ):
+        lines = status(replace(suite, kept=frozenset(kept)), mine).splitlines()
+        assert lines[0].endswith(expected)
 
 
 @pytest.mark.slow

@@ -62,6 +62,8 @@ def status(suite: Suite, folder: Path) -> str:
     groups: dict[str, list[Trial]] = {}
     for trial in suite.trials:
         state: str = standings[trial.key].state
+        if state == "kept" and trial.key not in suite.kept:  # nobody has said so of this one
+            state = "outdated"
         if state not in FINISHED and store.claimed(trial.key):
             state = "running"
         groups.setdefault(state, []).append(trial)
