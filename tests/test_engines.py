@@ -128,6 +128,20 @@ def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]
 
 
+def test_a_long_run_finishes_rows_before_it_begins_others(tmp_path):
+    """Victims take longest, and would all go first; the last two may."""
+    victims = [trial("victim", number=n) for n in range(4)]
+    attacks = [trial("mean", victim, number=n) for victim in victims for n in range(2)]
+    estimates = Estimates([], {})
+    estimates.observe(victims[0], 100)
+    estimates.observe(attacks[0], 10)
+    scheduler = Scheduler([*victims, *attacks], Store(tmp_path), local(tmp_path, 1), estimates)
+    with closing(scheduler.engine), closing(Progress(12, 0, 1)) as progress:
+        scheduler.run(progress)
+    row = ["victim", "mean", "mean"]
+    assert diary(tmp_path) == [*row, *row, *row[:1], *row, "mean", "mean"]
+
+
 @pytest.mark.slow
 def test_a_trial_that_another_run_is_at_is_tried_later(tmp_path):
     scheduler = run([trial("once busy"), trial("fine")], tmp_path)

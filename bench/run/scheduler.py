@@ -1,4 +1,4 @@
-"""Runs trials on an engine: longest first, an attack as soon as its victim is trained."""
+"""Runs trials on an engine: whole rows as long as there are many, then the longest first."""
 
 import time
 from collections import Counter, defaultdict
@@ -16,6 +16,10 @@ from smashbench.bench.suite.trial import Trial
 
 TICK = 1.0
 """Seconds between two looks at what other runs do, and between two drawings."""
+
+Ready = tuple[float, int, int, Trial]
+"""A trial that can start, behind what it is sorted by: rank, its victim's place in the suite, its
+own."""
 
 
 class Scheduler:
@@ -36,7 +40,9 @@ class Scheduler:
         self.failed = 0
         self._order = {trial.key: number for number, trial in enumerate(trials)}
         self._left = {trial.key: trial for trial in trials}
-        self._ready: list[tuple[float, int, int, Trial]] = []
+        self._victims: list[Ready] = []
+        self._attacks: list[Ready] = []
+        """On victims that are trained."""
         self._groups = Counter(map(group_of, trials))
         """How many of each group are left."""
         self._running: dict[str, float] = {}
@@ -57,8 +63,7 @@ class Scheduler:
             BenchError: something a person must change before the rest can run.
         """
         while self._left:
-            while self._ready and len(self._running) < self.engine.workers:
-                trial = heappop(self._ready)[-1]
+            while (trial := self._next()) is not None:
                 self.engine.submit(trial)
                 self._running[trial.key] = time.monotonic()
             self._show(progress)
@@ -66,11 +71,23 @@ class Scheduler:
                 self._settle(trial, outcome, progress)
             self._look_elsewhere(progress)
 
+    def _next(self) -> Trial | None:
+        """What starts next, if a worker is free: the longest of all that can start. But as long as
+        more victims wait than there are workers, attacks on those that are trained go first:
+        whatever ends a long run leaves whole rows."""
+        victims, attacks, workers = self._victims, self._attacks, self.engine.workers
+        if not (victims or attacks) or len(self._running) >= workers:
+            return None
+        if attacks and (len(victims) > workers or not victims or attacks[0] < victims[0]):
+            return heappop(attacks)[-1]
+        return heappop(victims)[-1]
+
     def _queue(self, trial: Trial) -> None:
         after = self._waiting.get(trial.key, [])
         rank = min(map(self.estimates.rank, [trial, *after]))
         order = self._order[trial.key]
-        heappush(self._ready, (rank, self._order.get(str(trial.parent), order), order, trial))
+        entry = rank, self._order.get(str(trial.parent), order), order, trial
+        heappush(self._attacks if trial.attack else self._victims, entry)
 
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
         seconds = time.monotonic() - self._running.pop(trial.key)

@@ -28,6 +28,7 @@ from smashbench.defenses import Defense
 
 MIDDLE = {"use": "airbench", "size": "middle"}
 REFERENCE = {"use": "airbench"}
+VGG11 = {"use": "vgg11"}
 RECIPE: dict[str, Any] = {
     "epochs": 6,
     "batch_size": 500,
@@ -76,6 +77,7 @@ FINAL = {
     "smaller client": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
+    "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
 }
 SMALLER_CLIENT = Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R"))
 """The blocks that were the reference network's before."""
