@@ -1,5 +1,6 @@
 """Nearest neighbours, weighted by the likelihood of the release."""
 
+from math import inf
 from typing import Annotated, Self
 
 import torch
@@ -11,6 +12,9 @@ from smashbench.attacks.base import Attack, Knowledge, releases, resolution
 WIDENINGS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)
 """Candidates for the bandwidth: times the noise, and the typical distance of a nearest neighbour
 over them."""
+WIDEST = (2.0, 4.0, 8.0, inf)
+"""More candidates: times that distance, for features whose noise spans few directions or that say
+little. An infinite one makes the mean image."""
 
 
 class Knn(Attack):
@@ -21,8 +25,8 @@ class Knn(Attack):
 
     f(x_i) is the mean of several releases and the noise is measured between them, so pairs are
     enough. The bandwidth h is chosen on the attacker's own validation images: the noise widened
-    by a factor, or the typical distance of a nearest neighbour narrowed by one, which is wider
-    where there is little noise or none.
+    by a factor, or the typical distance of a nearest neighbour narrowed or widened by one. With an
+    infinite one every reconstruction is the mean image.
 
     Args:
         draws: releases per image that are averaged.
@@ -47,10 +51,9 @@ class Knn(Attack):
         z = z.reshape(-1, len(everyone), z[0].numel())
         features, images = z.mean(0), knowledge.images[everyone].flatten(1)
         squares = _squares(releases(knowledge, val, 1)[0].flatten(1), features[: len(fit)])
+        nearest = float(squares.amin(1).median().sqrt().maximum(resolution(features)))
         widenings = torch.tensor(WIDENINGS)
-        candidates = (
-            float(squares.amin(1).median().sqrt().maximum(resolution(features))) / widenings
-        )
+        candidates = nearest * torch.cat([1 / widenings, torch.tensor(WIDEST)])
         if len(z) > 1:
             noise = float(z.var(0).mean().sqrt())
             candidates = torch.cat([candidates, noise * widenings])

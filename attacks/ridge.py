@@ -8,10 +8,13 @@ from torch import Tensor
 
 from smashbench.attacks.base import Attack, Knowledge, releases, require_memory, resolution
 
-PENALTIES = torch.logspace(-6, 1, 15)
-"""Candidates for the ridge penalty, in units of the mean variance of a feature."""
+PENALTIES = torch.logspace(-6, 4, 21)
+"""Candidates for the ridge penalty, in units of a feature's typical variance; with the largest the
+estimate is the mean image, which few noisy pairs do not improve upon."""
 WIDE = 512
 """Features above which, if there are fewer pairs than features, the dual form is solved."""
+BLOCK = 1024
+"""Features of a block of the inner products."""
 
 
 class Ridge(Attack):
@@ -51,7 +54,7 @@ class Ridge(Attack):
         """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
         ``val`` pairs. Sets ``weight_`` (D, P), ``mean_z_`` (D,) and ``mean_x_`` (P,) for
         D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``. In the dual form
-        ``basis_`` (N, D) is what releases are multiplied by before ``weight_`` (N, P).
+        ``basis_`` (N, D) is what releases are multiplied by before ``weight_`` (N, P), in float64.
 
         Raises:
             OversizedError: the moments do not fit in memory.
@@ -68,13 +71,11 @@ class Ridge(Attack):
         mean_z, mean_x = z.mean(0), x.mean(0)
         centred = z - mean_z
         self.basis_ = centred if dual else None
-        moments = (centred @ centred.T if dual else centred.T @ centred) / len(z)
+        moments = (_products(centred, centred) if dual else centred.T @ centred) / len(z)
         values, vectors = torch.linalg.eigh(moments.double())
-        total = values.clamp_min(0).sum()
-        spread = (total / d).clamp_min(resolution(z).double().square())
         cross = vectors.T @ ((x - mean_x if dual else centred.T @ (x - mean_x)) / len(z)).double()
-        penalties = PENALTIES.to(values) * spread
-        scores = ((z_val - mean_z) @ centred.T).double() if dual else (z_val - mean_z).double()
+        penalties = PENALTIES.to(values) * _typical(centred, resolution(z).square())
+        scores = _products(z_val - mean_z, centred) if dual else (z_val - mean_z).double()
         scores = (scores @ vectors).float()
         errors = []
         for penalty in penalties:
@@ -84,12 +85,31 @@ class Ridge(Attack):
         best = int(torch.stack(errors).argmin())
         self.penalty_, self.error_ = float(penalties[best]), float(errors[best])
         scale = (values.clamp_min(0) + penalties[best])[:, None]
-        self.weight_ = (vectors @ (cross / scale)).to(x.dtype)
+        weight = vectors @ (cross / scale)
+        self.weight_ = weight if dual else weight.to(x.dtype)
         self.mean_z_, self.mean_x_ = mean_z, mean_x
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
         seen = z.flatten(1) - self.mean_z_
         if self.basis_ is not None:
-            seen = seen @ self.basis_.T
-        return (seen @ self.weight_ + self.mean_x_).clamp(0, 1).view(-1, *self.image_shape_)
+            seen = _products(seen, self.basis_)
+        guess = (seen @ self.weight_).to(self.mean_x_) + self.mean_x_
+        return guess.clamp(0, 1).view(-1, *self.image_shape_)
+
+
+def _typical(centred: Tensor, least: Tensor) -> Tensor:
+    """The median variance (float64) of the features that vary by more than ``least``; a few of
+    large values, or many that are never sent, do not move it."""
+    variances = centred.square().mean(0).double()
+    varying = variances[variances > least]
+    return varying.median() if len(varying) else least.double()
+
+
+def _products(a: Tensor, b: Tensor) -> Tensor:
+    """Inner products (A, B) of releases (A, D) and (B, D) in float64: one feature of large values
+    must not round away what the others say. In blocks, so that no copies of all are made."""
+    total = torch.zeros(len(a), len(b), dtype=torch.float64, device=a.device)
+    for part, other in zip(a.split(BLOCK, 1), b.split(BLOCK, 1), strict=True):
+        total.addmm_(part.double(), other.double().T)
+    return total

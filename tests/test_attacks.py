@@ -50,6 +50,33 @@ def test_ridge_chooses_the_penalty_that_validates_best():
     assert error(attack, test, release) < error(Mean().fit(world(train, release)), test, release)
 
 
+def test_a_feature_of_large_values_rounds_nothing_away():
+    """Fewer pairs than features, so that inner products decide; the same map in float64."""
+    x = images(140)
+    z = torch.cat([x.flatten(1).repeat(1, 3), 1e5 * torch.randn(140, 1)], 1)
+    z += 0.05 * torch.randn_like(z)
+    ours = Ridge().fit_pairs(z[:80], x[:80], z[80:110], x[80:110])
+    assert ours.basis_ is not None
+    theirs = linear_model.Ridge(alpha=ours.penalty_ * 80, solver="svd")
+    theirs.fit(z[:80].double().numpy(), x[:80].flatten(1).double().numpy())
+    expected = theirs.predict(z[110:].double().numpy()).clip(0, 1)
+    np.testing.assert_allclose(ours.reconstruct(z[110:]).flatten(1), expected, atol=1e-4)
+    torch.testing.assert_close(ours.reconstruct(z[110:])[3:4], ours.reconstruct(z[113:114]))
+    assert float((ours.reconstruct(z[110:]) - x[110:]).square().mean()) < 0.3 * float(x.var())
+
+
+@pytest.mark.parametrize("attack", [Ridge, Knn])
+def test_what_says_nothing_gives_the_mean_image(attack):
+    """As few noisy pairs do: no reconstruction may be worse than none."""
+    train, test = images(20), images(200)
+    mean = error(Mean().fit(world(train, blurred(0))), test, blurred(0))
+    errors = []
+    for seed in range(8):
+        torch.manual_seed(seed)
+        errors.append(error(attack().fit(world(train, blurred(20.0))), test, blurred(20.0)))
+    assert np.median(errors) == pytest.approx(mean, rel=0.03)
+
+
 def test_neighbours_lose_nothing_by_a_little_noise():
     """Where noise is far below the distances between images, they are averaged as if there were
     none, instead of naming the nearest one."""
