@@ -202,9 +202,10 @@ def _table(curves: list[Curve], what: str, digits: int, unit: float) -> list[str
 
 
 def _reached(curves: list[Curve]) -> str:
-    """How much sooner the other curves reach what the first one ends with."""
+    """How much sooner than the first curve the others reach what it ends with."""
     first, *others = curves
-    goal, cost = first.points[-1].value, first.points[-1].seconds
+    goal = first.points[-1].value
+    cost = next(point.seconds for point in first.points if point.value >= goal)
     texts = []
     for curve in others:
         there = [point.seconds for point in curve.points if point.value >= goal]

@@ -45,7 +45,7 @@ def test_who_is_shown_to_beat_noise_and_who_is_not():
     _, two, _ = at_losses(made)
     assert [each.defense for each in two.winners] == ["cem"]
     assert two.not_told_apart(two.best) == []
-    assert headline(made) == "hand: cem beats noise"
+    assert headline(made) == "hand: cem beats noise (FVU)"
     assert answers(made)[0].headline == "nothing but noise is that accurate"
     assert answers(made)[1].headline == "cem beats noise"
     unsure = [sure("cem", 1, 0.93, 0.028, jitter=0.05), sure("cem", 9, 0.89, 0.04, jitter=0.05)]
@@ -53,7 +53,7 @@ def test_who_is_shown_to_beat_noise_and_who_is_not():
     answer = answers(made)[1]
     assert answer.headline == NONE
     assert any("not told apart from it: noise" in detail for detail in answer.details)
-    assert headline(made) == f"hand: {NONE}"
+    assert headline(made) == "hand: none of 2 rows is shown to beat noise (FVU)"
 
 
 def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():

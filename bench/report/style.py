@@ -81,7 +81,8 @@ DASHES = (
 
 class Mark(NamedTuple):
     """How the ``number``-th of several things is drawn. The first two, the undefended model and
-    plain noise, have inks that no other has; shapes and dashes differ among those of one ink."""
+    plain noise, have inks and shapes that no other has; shapes or dashes differ among those of one
+    ink."""
 
     number: int
 
@@ -97,7 +98,9 @@ class Mark(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        return SHAPES[self.number % len(SHAPES)]
+        if self.number < FIXED:
+            return SHAPES[self.number]
+        return SHAPES[FIXED + (self.number - FIXED) % (len(SHAPES) - FIXED)]
 
     @property
     def dash(self) -> Dash:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
-from smashbench.bench.report.board import Board
+from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.losses import Loss, within
 from smashbench.bench.report.statistics import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
@@ -68,14 +68,28 @@ def _answer(loss: Loss, board: Board) -> Answer:
 
 
 def headline(board: Board) -> str:
-    """The message of the board in a few words: who beats noise at some small loss of accuracy."""
+    """The message of the board in a few words: who beats noise at some small loss of accuracy, or
+    which of all rows does, by intervals that hold at once."""
+    name, (compared, better) = board.suite.name, _compared(board)
     winners = list(dict.fromkeys(each.defense for loss in board.losses for each in loss.winners))
-    if winners:
+    if winners := winners or [row.label for row in better]:
         verb = "beats" if len(winners) == 1 else "beat"
-        return f"{board.suite.name}: {listed(winners)} {verb} noise"
-    if any(each.over_noise for loss in board.losses for each in loss.defenses):
-        return f"{board.suite.name}: {NONE}"
-    return f"{board.suite.name}: privacy against accuracy"
+        return f"{name}: {listed(winners)} {verb} noise (FVU)"
+    if compared:
+        return f"{name}: none of {_counted(len(compared), 'row')} is shown to beat noise (FVU)"
+    others = [each for loss in board.losses for each in loss.defenses if each.role == "defense"]
+    if any(each.over_noise for each in others):
+        return f"{name}: {NONE} (FVU)"
+    return f"{name}: privacy against accuracy"
+
+
+def _compared(board: Board) -> tuple[list[Row], list[Row]]:
+    """Rows that are compared with noise at equal accuracy, and those of them that are better by an
+    interval for all of them at once."""
+    joint = "fvu_over_noise_joint"
+    found = {key: each[joint] for key, each in board.over_noise.items() if joint in each}
+    compared = [row for row in board.rows if row.key in found]
+    return compared, [row for row in compared if (value := found[row.key]) and value.low > 0]
 
 
 def difference(value: Sequence[float], digits: int) -> str:
@@ -100,20 +114,17 @@ def listed(names: Sequence[str]) -> str:
 
 def verdict(board: Board) -> list[str]:
     """Sentences about all rows compared with noise, where there are some."""
-    joint = "fvu_over_noise_joint"
-    compared = {key: found[joint] for key, found in board.over_noise.items() if joint in found}
+    compared, better = _compared(board)
     if not compared:
         return []
-    winners = [key for key, value in compared.items() if value and value.low > 0]
-    names = ", ".join(row.label for row in board.rows if row.key in winners)
+    names = ", ".join(row.label for row in better)
     rows = f"{len(compared)} rows are" if len(compared) > 1 else "One row is"
     told = [
         f"{rows} compared with noise at equal accuracy (FVU). Better, with 95 % confidence in all "
         f"of them at once: {names or 'none'}."
     ]
-    shown = [row for row in board.rows if row.key in compared]
-    victims = min(len(row.seeds) for row in shown)
-    attacks = min(row.attack_seeds for row in shown)
+    victims = min(len(row.seeds) for row in compared)
+    attacks = min(row.attack_seeds for row in compared)
     if victims < SEEDS or attacks < ATTACK_SEEDS:
         told.append(
             f"A demonstration, no conclusion: some row has {_counted(victims, 'training')} and "

@@ -64,7 +64,8 @@ def _message(board: Board, row: Row) -> str:
             error = number(attack.estimates["mse"].mean, METRICS["mse"].digits)
             seconds = number(attack.seconds, 1 if attack.seconds < 10 else 0)
             told.append(f"{name} reaches {error} in {seconds} s")
-    return f"{board.suite.name}, {row.label}: {', '.join(told)}"
+    label = "undefended" if row in board.controls else row.label
+    return f"{board.suite.name}, {label}: {', '.join(told)}"
 
 
 def _mark(row: Row, name: str) -> dict[str, Any]:

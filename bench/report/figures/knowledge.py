@@ -63,14 +63,15 @@ def _finish(axes: Axes, label: str, sizes: list[int]) -> None:
 
 
 def _message(board: Board, row: Row) -> str:
-    """How many pairs are enough for half of what all of them rebuild."""
+    """How many pairs are shown to be enough for half of what all of them rebuild."""
     points = by_pairs(row)
     if len(points) < 2:
         return f"{board.suite.name}: what more releases of an image give away"
     most = max(0.0, 1 - points[-1].fvu.mean)
-    enough = next((each for each in points if 1 - each.fvu.mean >= most / 2), points[-1])
+    enough = next((each for each in points if 1 - each.fvu.high >= most / 2), points[-1])
+    label = "undefended" if row in board.controls else row.label
     return (
-        f"{board.suite.name}, {row.label}: {enough.pairs:,} of {points[-1].pairs:,} pairs rebuild "
+        f"{board.suite.name}, {label}: {enough.pairs:,} of {points[-1].pairs:,} pairs rebuild "
         f"{max(0.0, 1 - enough.fvu.mean):.0%} of the variance, all of them {most:.0%}"
     )
 

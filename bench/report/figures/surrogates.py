@@ -69,10 +69,9 @@ def _message(board: Board) -> str:
             pairs = sorted((_last(row, surrogate), _last(row, "class_variance")) for row in group)
             variances = [variance for _, variance in pairs]
             agree[variances == sorted(variances)].append(name)
-    told = [f"of {listed(agree[True])}, yes"] if agree[True] else []
-    told += [f"of {listed(agree[False])}, no"] if agree[False] else []
-    question = f"{board.suite.name}: do surrogates rank strengths by their variance?"
-    return f"{question} {'; '.join(told)}" if told else question
+    told = [f"with a lower surrogate: {listed(agree[True])}"] if agree[True] else []
+    told += [f"not always: {listed(agree[False])}"] if agree[False] else []
+    return f"{board.suite.name}: mean variance within classes falls {'; '.join(told)}"
 
 
 def _applies(board: Board) -> bool:

@@ -52,7 +52,9 @@ def _draw(metric: Metric, board: Board) -> Canvas:
     ]
     canvas.supxlabel(ACCURACY.label, fontsize="medium")
     canvas.supylabel(f"worst-case {metric.axis}", fontsize="medium")
-    write_title(canvas, headline(board))
+    said = metric.name in ("fvu", "mse")  # who beats noise is tested in FVU
+    told = headline(board) if said else f"{board.suite.name}: {metric.axis} against accuracy"
+    write_title(canvas, told)
     for axes, own in zip(grid, texts, strict=False):
         write(axes, own)
     return canvas
@@ -105,10 +107,10 @@ def _points(rows: list[Row], metric: Metric) -> np.ndarray:
 
 
 def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
-    colour = (*mpl.colors.to_rgb(mark.ink.figure), 0.3)
+    colour = (*mpl.colors.to_rgb(mark.ink.figure), 0.5)
     x = np.reshape([row.accuracy for row in rows], (-1, 3)).T
     y = np.reshape([row.worst(metric.name) for row in rows], (-1, 3)).T
-    style: Any = {"colors": colour, "linewidth": 0.7}
+    style: Any = {"colors": colour, "linewidth": 0.9}
     axes.hlines(y[0], x[1], x[2], **style)
     axes.vlines(x[0], y[1], y[2], **style)
 
@@ -132,17 +134,17 @@ def _curve(
 
 
 def _floors(axes: Axes, shown: View, metric: Metric) -> None:
-    """Lines, of which close ones share the text of the first, and those beyond the axis as a text
+    """Lines, of which close ones share a text at the first, and those beyond the axis as a text
     with an arrow."""
-    named: list[float] = []
+    named: dict[float, list[str]] = {}
     for name, value in shown.floors.items():
         axes.axhline(value, color=SOFT, linewidth=0.8, linestyle=(0, (6, 3)))
-        if any(abs(value - other) < CLOSE * (shown.y[1] - shown.y[0]) for other in named):
-            continue
-        named.append(value)
+        near = (at for at in named if abs(value - at) < CLOSE * (shown.y[1] - shown.y[0]))
+        named.setdefault(next(near, value), []).append(EXPLAINED.get(name, name))
+    for value, words in named.items():
         where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        words = EXPLAINED.get(name, name)
-        axes.annotate(words, (0.005, value), xytext=(0, 2), fontsize="x-small", color=SOFT, **where)
+        style: Any = {"xytext": (0, 2), "fontsize": "x-small", "color": SOFT}
+        axes.annotate(", ".join(words), (0.005, value), **style, **where)
     if notes := shown.notes(metric):
         text = "\N{UPWARDS ARROW} " + ", ".join(notes)
         where = {"ha": "left", "va": "top", "transform": axes.transAxes}
