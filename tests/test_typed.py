@@ -16,7 +16,8 @@ MAKE = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.M)
 
 def typed(text: str) -> list[str]:
     """The commands in fenced blocks and in code within the text, continued lines as one."""
-    blocks = re.findall(r"^```(?:sh|bash)?\n(.*?)^```", text, flags=re.S | re.M)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.S | re.M)
+    blocks = [block for language, block in fenced if language in ("", "sh", "bash")]
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     lines += re.findall(r"`((?:smashbench|make|python -m) [^`]+)`", text)
     return [line.split(" # ")[0].strip() for line in lines]
