@@ -163,5 +163,5 @@ def test_the_suite_runs_and_its_numbers_are_those_of_its_scores(sets, tmp_path):
     pack(out, reconstructions=True)
     found = [(each.kind, each.text) for each in check(out / "packed.zip", None, data=sets)]
     assert ("ok", "every mean is that of the scores of the single images") in found
-    assert any("were scored again, and agree" in text for _, text in found)
+    assert any("were scored again, and agree" in text for _, text in found), found
     assert not [text for kind, text in found if kind == "PROBLEM"]
