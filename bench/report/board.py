@@ -105,6 +105,11 @@ class Row:
     def label(self) -> str:
         return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
 
+    @property
+    def title(self) -> str:
+        """Its label in a title, where "none" could be read as "no result"."""
+        return "undefended" if self.role == "control" else self.label
+
     @cached_property
     def judged(self) -> dict[str, AttackSummary]:
         """The attacks that see one release of an image; the worst case is one of them."""

@@ -64,8 +64,7 @@ def _message(board: Board, row: Row) -> str:
             error = number(attack.estimates["mse"].mean, METRICS["mse"].digits)
             seconds = number(attack.seconds, 1 if attack.seconds < 10 else 0)
             told.append(f"{name} reaches {error} in {seconds} s")
-    label = "undefended" if row in board.controls else row.label
-    return f"{board.suite.name}, {label}: {', '.join(told)}"
+    return f"{board.suite.name}, {row.title}: {', '.join(told)}"
 
 
 def _mark(row: Row, name: str) -> dict[str, Any]:

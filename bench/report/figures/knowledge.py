@@ -69,9 +69,8 @@ def _message(board: Board, row: Row) -> str:
         return f"{board.suite.name}: what more releases of an image give away"
     most = max(0.0, 1 - points[-1].fvu.mean)
     enough = next((each for each in points if 1 - each.fvu.high >= most / 2), points[-1])
-    label = "undefended" if row in board.controls else row.label
     return (
-        f"{board.suite.name}, {label}: {enough.pairs:,} of {points[-1].pairs:,} pairs rebuild "
+        f"{board.suite.name}, {row.title}: {enough.pairs:,} of {points[-1].pairs:,} pairs rebuild "
         f"{max(0.0, 1 - enough.fvu.mean):.0%} of the variance, all of them {most:.0%}"
     )
 
