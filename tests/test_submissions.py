@@ -56,11 +56,11 @@ def test_a_pack_alone_is_a_results_folder(sent, run, tmp_path):
     assert read(folder).to_frame().equals(read(run).to_frame())
 
 
-def altered(run, folder, change):
-    """The run with the scores of its first attack changed, sealed again as an author could."""
+def altered(run, folder, change, attack=0):
+    """The run with the scores of an attack changed, sealed again as an author could."""
     shutil.copytree(run, folder)
     store = Store(folder)
-    record = store.finished(read_suite(folder).attacks[0].key)
+    record = store.finished(read_suite(folder).attacks[attack].key)
     values = load(store.content(store.arrays_name(record.key, "scores")))
     hashes = store.write_arrays(record.key, {"scores": save(values | change(values))})
     store.write(record.model_copy(update={"arrays": record.arrays | hashes}))
@@ -98,6 +98,17 @@ def test_scores_of_fewer_images_than_reconstructions_are_a_problem(run, tmp_path
     record = Store(folder).attack(read_suite(folder).attacks[0].key)
     split = load_data(read_suite(folder).victims[0].victim.dataset, None, torch.device("cpu"))
     assert not _agrees(record, Store(folder), split)
+
+
+@pytest.mark.parametrize(("attack", "told"), [("mean", False), ("decoder", True)])
+def test_who_is_nearest_is_compared_where_reconstructions_differ(run, tmp_path, attack, told):
+    """The mean image is one image: after the rounding to 8 bits it may be nearest to another."""
+    suite = read_suite(run)
+    number = [trial.attack.label for trial in suite.attacks].index(attack)
+    folder = altered(run, tmp_path / "one", lambda f: {"rank_1": 1 - f["rank_1"]}, number)
+    store = Store(folder)
+    split = load_data(suite.victims[0].victim.dataset, None, torch.device("cpu"))
+    assert _agrees(store.attack(suite.attacks[number].key), store, split) is not told
 
 
 @pytest.mark.slow
