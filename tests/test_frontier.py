@@ -16,7 +16,7 @@ from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.report.verdict import verdict
-from smashbench.bench.report.view import view
+from smashbench.bench.report.view import Panel, view
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.toml import load
@@ -248,6 +248,25 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
     narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
     assert len(published.points(narrow, "mse")) == 15
     assert published.points(suite(), "ssim") == []  # theirs is another SSIM
+
+
+def test_a_panel_of_several_spans_its_own_accuracies():
+    """From .7, where its defense ends, and not from .5, where noise does; but three tenths of the
+    whole where its defense spans next to nothing."""
+    accuracies = {"none": 0.9, "noise": 0.5, "cem": 0.7, "topk": 0.899}
+    rows = [row(name, None, mean, 0.02) for name, mean in accuracies.items()]
+    for each in rows:
+        each.accuracy = Estimate(*[each.accuracy.mean] * 3)
+    seen = view(board(*rows), METRICS["mse"])
+    assert seen.marked == seen.drawn == rows
+    assert seen.within(Panel("", list(accuracies))) == seen
+    sparse = seen.within(Panel("sparsity", ["none", "noise", "topk"]))
+    assert sparse.x == pytest.approx((0.9 - 0.3 * 0.4, 0.9))
+    assert [each.defense for each in sparse.marked] == ["none", "topk"]
+    cem = seen.within(Panel("CEM", ["none", "noise", "cem"]))
+    assert cem.x == (0.7, 0.9)
+    assert [each.defense for each in cem.marked] == ["none", "cem", "topk"]
+    assert cem.drawn == rows
 
 
 def test_one_wild_row_does_not_hide_the_others():

@@ -53,8 +53,12 @@ class _Axis:
         return cls(tuple(shown), least, most, start, end)
 
     def __call__(self, value: float) -> float:
+        """The pixel of a value, or the closer end of the axis."""
+        return self.beyond(min(max(value, self.least), self.most))
+
+    def beyond(self, value: float) -> float:
+        """The pixel of a value, off the axis too."""
         share = (value - self.least) / (self.most - self.least)
-        share = min(max(share, 0.0), 1.0)  # of intervals that reach beyond
         return round(self.start + share * (self.end - self.start), 1)
 
 
@@ -100,9 +104,12 @@ class _Plot:
                 parts.append(self._line(shown[defense], styles[defense], "ghost"))
         named: list[_Text] = []
         for defense in panel.defenses:
-            rows = [row for row in shown[defense] if row in self.view.drawn]
+            rows = [row for row in shown[defense] if row in self.view.marked]
             gone = [row for row in shown[defense] if row in self.view.beyond]
-            parts += [f'<g class="{styles[defense].css}">', self._line(rows, styles[defense])]
+            parts += [
+                f'<g class="{styles[defense].css}">',
+                self._line(shown[defense], styles[defense]),
+            ]
             parts += [self._point(row, styles[defense]) for row in rows]
             parts += [self._arrow(row) for row in gone]
             parts.append("</g>")
@@ -153,9 +160,19 @@ class _Plot:
         return parts
 
     def _line(self, rows: list[Row], mark: Mark, kind: str = "curve") -> str:
-        at = [f"{x},{y}" for x, y in (self._at(row) for row in rows if row in self.view.drawn)]
+        """Cut off where it leaves the axes, as an inner SVG element does."""
+        rows = [row for row in rows if row in self.view.drawn]
+        box = f"{LEFT} {TOP} {self.right - LEFT} {self.bottom - TOP}"
+        x, y, width, height = box.split()
+        at = (
+            f"{self.x.beyond(row.accuracy.mean)},{self.y.beyond(row.worst(self.metric.name).mean)}"
+            for row in rows
+        )
         dash = mark.dash.svg if kind == "curve" else ""
-        return f'<polyline class="{kind}" points="{" ".join(at)}" stroke-dasharray="{dash}"/>'
+        return (
+            f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{box}">'
+            f'<polyline class="{kind}" points="{" ".join(at)}" stroke-dasharray="{dash}"/></svg>'
+        )
 
     def _at(self, row: Row) -> tuple[float, float]:
         return self.x(row.accuracy.mean), self.y(row.worst(self.metric.name).mean)
@@ -232,7 +249,7 @@ def curves(board: Board, metric: Metric) -> list[dict[str, str]]:
     return [
         {"title": panel.title, "group": _group(board, panel), "wide": ""}
         | {
-            name: _Plot(board, metric, shown, size).drawn(panel, styles)
+            name: _Plot(board, metric, shown.within(panel), size).drawn(panel, styles)
             for name, size in sizes.items()
         }
         for panel in each

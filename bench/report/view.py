@@ -29,6 +29,9 @@ EXPLAINED = {
 }
 """What an attacker would do who reached exactly that."""
 
+PART = 0.3
+"""Least share of the whole range of accuracies that one panel of several spans."""
+
 
 class Panel(NamedTuple):
     """A part of a plot: some defenses in colour, all others in grey."""
@@ -44,6 +47,7 @@ class View(NamedTuple):
     x: tuple[float, float]
     y: tuple[float, float]
     drawn: list[Row]
+    """Those that lines go through."""
     beyond: list[Row]
     """Collapsed rows, less accurate than the axis reaches."""
     floors: dict[str, float]
@@ -52,6 +56,22 @@ class View(NamedTuple):
     """Predictors beyond its more private end."""
     doubted: list[Row]
     """Drawn hollow: those with a doubt that not all rows share."""
+
+    @property
+    def marked(self) -> list[Row]:
+        """Those of the drawn rows whose accuracy is on the axis: they have a mark."""
+        return [row for row in self.drawn if self.x[0] <= row.accuracy.mean <= self.x[1]]
+
+    def within(self, panel: Panel) -> "View":
+        """The same for one panel of several: its axis of accuracy spans what its own defenses and
+        the undefended rows do, and at least ``PART`` of the whole. Plain noise, which often spans
+        far more, is cut off there."""
+        own = [row for row in self.drawn if row.defense in panel.defenses]
+        own = [row for row in own if row.role != "baseline"]
+        if not panel.title or len(own) < 2:
+            return self
+        least, most = _shown([row.accuracy for row in own], [])
+        return self._replace(x=(min(least, most - PART * (self.x[1] - self.x[0])), most))
 
     def notes(self, metric: Metric) -> list[str]:
         """The predictors beyond the axis, with their values."""

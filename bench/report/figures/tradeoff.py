@@ -1,6 +1,7 @@
 """Accuracy against privacy: a curve per defense over its strengths."""
 
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import matplotlib as mpl
@@ -43,11 +44,11 @@ def _draw(metric: Metric, board: Board) -> Canvas:
     lines = -(-len(each) // columns)
     size = (7.5, 5.2) if len(each) == 1 else (0.6 + 4.0 * columns, 0.8 + 3.5 * lines)
     canvas = Canvas(figsize=inches(*size), layout="constrained")
-    grid = canvas.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flatten()
+    grid = canvas.subplots(lines, columns, squeeze=False, sharey=True).flatten()
     for axes in grid[len(each) :]:
         axes.set_axis_off()
     texts = [
-        _panel(axes, panel, board, metric, shown, styles)
+        _panel(axes, panel, board, metric, shown.within(panel), styles)
         for axes, panel in zip(grid, each, strict=False)
     ]
     canvas.supxlabel(ACCURACY.label, fontsize="medium")
@@ -74,8 +75,8 @@ def _panel(
     for name in rows:
         inside = [row for row in rows[name] if row in shown.drawn]
         if name in panel.defenses:
-            _intervals(axes, inside, metric, styles[name])
-            texts += _curve(axes, inside, metric, styles[name], shown.doubted)
+            _intervals(axes, [row for row in inside if row in shown.marked], metric, styles[name])
+            texts += _curve(axes, inside, metric, styles[name], shown)
         else:
             axes.plot(*_points(inside, metric).T, color=GHOST, linewidth=0.8, zorder=1)
     for row, value in points(board.suite, metric.name):  # published ones: hollow rings, named
@@ -115,21 +116,20 @@ def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
     axes.vlines(x[0], y[1], y[2], **style)
 
 
-def _curve(
-    axes: Axes, rows: list[Row], metric: Metric, mark: Mark, doubted: list[Row]
-) -> list[Text]:
+def _curve(axes: Axes, rows: list[Row], metric: Metric, mark: Mark, shown: View) -> list[Text]:
     """Draws a defense; returns the texts at its marks."""
     at = _points(rows, metric)
-    style = mark.line | {"markersize": 9 if len(rows) == 1 else 6}
+    marked = [row in shown.marked for row in rows]
+    style = mark.line | {"markersize": 9 if len(rows) == 1 else 6, "markevery": marked}
     axes.plot(*at.T, **style)
-    doubtful = [row in doubted for row in rows]
+    doubtful = [row in shown.doubted and row in shown.marked for row in rows]
     if any(doubtful):
-        hollow = {**style, "linestyle": "", "markerfacecolor": "white", "zorder": 3}
-        axes.plot(*at[doubtful].T, **hollow)
+        hollow = {"linestyle": "", "markerfacecolor": "white", "markevery": doubtful, "zorder": 3}
+        axes.plot(*at.T, **style | hollow)
     ink = mark.ink.figure
     return [
         Text(row.accuracy.mean, row.worst(metric.name).mean, text, ink, most_private)
-        for row, text, most_private in names(rows, metric)
+        for row, text, most_private in names(list(compress(rows, marked)), metric)
     ]
 
 
