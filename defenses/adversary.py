@@ -1,8 +1,10 @@
 """What defenses share that train an adversary inside the training of their victim."""
 
+from collections.abc import Callable
 from math import ceil, isqrt, prod
 from typing import Annotated, Any
 
+import torch
 from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
@@ -10,14 +12,19 @@ from torch.nn.functional import mse_loss
 from smashbench.defenses.base import Defense, Diagnostic, Step, full_precision
 from smashbench.defenses.own_network import OwnNetwork
 
+ONE_PLACE = 8
+"""How many times as wide the adversary is for features of no place: what it knows of an image is
+then in one vector."""
+
 
 class Adversarial(Defense):
     """Penalties by an adversary of the defender's own, which learns to rebuild the images from what
     is released.
 
-    The adversary takes one step of Adam on the mean squared error for every batch, on the very
-    release that the head classifies. What it reaches in training is recorded: a defense whose
-    adversary fails where the attacks afterwards do not has fooled its own adversary alone.
+    The adversary takes one step of Adam on its error for every batch, on the very release that the
+    head classifies. It begins with weights by the seed of the training. What it reaches in training
+    is recorded: a defense whose adversary fails where the attacks afterwards do not has fooled its
+    own adversary alone.
 
     Args:
         weight: of what the adversary's success costs.
@@ -42,19 +49,21 @@ class Adversarial(Defense):
     ) -> None:
         super().__init__(shape, classes)
         self.weight, self.adversary_width = weight, adversary_width
-        self.adversary = OwnNetwork(self._build, lr=adversary_lr)
+        seed = (torch.initial_seed() + 1) % 2**63  # not the stream that the victim draws from
+        self.adversary = OwnNetwork(self._build, lr=adversary_lr, seed=seed)
         self.image_shape: tuple[int, ...] = ()
         """(C, H, W), known from the first step on."""
 
     def _build(self) -> nn.Module:
         return Rebuilder(self.shape, self.image_shape, self.adversary_width)
 
-    def learn(self, step: Step) -> Tensor:
-        """One step of the adversary on the release of ``step``; its error before, detached."""
+    def learn(self, step: Step, error: Callable[[Tensor, Tensor], Tensor] = mse_loss) -> Tensor:
+        """One step of the adversary on the release of ``step``, which lowers ``error`` of its guess
+        and the images; the error before, detached."""
         self.image_shape = tuple(step.images.shape[1:])
         images = step.images.detach().float()
         with full_precision(step.released) as released:
-            return self.adversary.train_step(released, lambda guess: mse_loss(guess, images))
+            return self.adversary.train_step(released, lambda guess: error(guess, images))
 
     def guess(self, released: Tensor) -> Tensor:
         """What the adversary makes (B, C, H, W) of releases; gradients reach these alone."""
@@ -73,10 +82,10 @@ class Rebuilder(nn.Module):
     """Three convolutions at the resolution of the features, and a pixel shuffle.
 
     Args:
-        shape: of the features: a map, T = n^2 tokens, or anything else, which is taken as one
-            place.
+        shape: of the features: a map, T = n^2 tokens, those and a class token before them, which is
+            left out, or anything else, which is taken as one place.
         image_shape: (C, H, W).
-        width: channels.
+        width: channels; of one place ``ONE_PLACE`` times as many.
     """
 
     def __init__(self, shape: tuple[int, ...], image_shape: tuple[int, ...], width: int) -> None:
@@ -84,19 +93,22 @@ class Rebuilder(nn.Module):
         channels, rows, columns = self.map_shape = _map_shape(shape)
         colours, height, across = self.image_shape = image_shape
         factor = ceil(max(height / rows, across / columns))
+        alone = rows * columns == 1
+        kernel, padding, width = (1, 0, ONE_PLACE * width) if alone else (3, 1, width)
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1),
+            nn.Conv2d(channels, width, kernel, padding=padding),
             nn.SiLU(),
-            nn.Conv2d(width, width, 3, padding=1),
+            nn.Conv2d(width, width, kernel, padding=padding),
             nn.SiLU(),
-            nn.Conv2d(width, colours * factor**2, 3, padding=1),
+            nn.Conv2d(width, colours * factor**2, kernel, padding=padding),
             nn.PixelShuffle(factor),
             nn.Sigmoid(),
         )
 
     def forward(self, z: Tensor) -> Tensor:
         """Images (B, C, H, W) in (0, 1) from releases (B, ...)."""
-        z = z.mT if z.ndim == 3 and self.map_shape[1] > 1 else z
+        if z.ndim == 3 and self.map_shape[1] > 1:  # tokens
+            z = z[:, -self.map_shape[1] * self.map_shape[2] :].mT
         image: Tensor = self.layers(4 * (z.reshape(-1, *self.map_shape) - 0.5))
         return image[:, :, : self.image_shape[1], : self.image_shape[2]]
 
@@ -104,8 +116,10 @@ class Rebuilder(nn.Module):
 def _map_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) == 3:
         return shape[0], shape[1], shape[2]
-    if len(shape) == 2 and isqrt(shape[0]) ** 2 == shape[0]:
-        return shape[1], isqrt(shape[0]), isqrt(shape[0])
+    if len(shape) == 2:
+        for tokens in (shape[0], shape[0] - 1):
+            if tokens and isqrt(tokens) ** 2 == tokens:
+                return shape[1], isqrt(tokens), isqrt(tokens)
     return prod(shape), 1, 1
 
 

@@ -22,7 +22,9 @@ class Disco(Adversarial):
     at least 1. Scores are a small network's of the mean of every channel. Gradients pass m as those
     of sigma((score - threshold) / temperature), the threshold half way between the last score that
     is kept and the next. The encoder learns from the cross entropy alone; the pruner also from
-    weight * max(0, 1 - MSE(D(z~), x) / V), see ``Arl``, whose gradient ends at the features.
+    weight * max(0, 1 - MSE(D(z~), x) / V), see ``Arl``, whose gradient ends at the features. (In a
+    stack, so do other parts that have parameters of their own.) Scores are not bounded: once they
+    lie many temperatures apart, the same channels are dropped of every image.
     Deviations: the mask is hard in training as under attack (the published sigma is never 0, and
     what it leaves of a channel is scaled back by any decoder), and the hinge. Channels of tokens
     (T, D) are their D features, those of a vector its features. What is sent are the channels that
@@ -73,7 +75,7 @@ class Disco(Adversarial):
 
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
         own = self.learn(step)
-        released = step.release(step.features.detach())  # only the pruner learns from this
+        released = step.release(step.features.detach())  # the encoder does not learn from this
         error = mse_loss(self.guess(released), step.images.detach().float())
         left = torch.relu(1 - error / mean_image_error(step.images))
         return self.weight * left, {"adversary_mse": own}

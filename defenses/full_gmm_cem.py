@@ -99,20 +99,19 @@ class FullGmmCem(Refitted):
 
     def fit(self, z: Tensor, y: Tensor) -> None:
         known = alive(self.weights) & (y.bincount(minlength=self.classes) >= self.components)
-        last = self._log_p(Rows.of((z - self.centre) @ self.basis, y, self.classes))
+        last = self._log_p(self._rows(z, y))
         self.centre.copy_(z.mean(0) if len(z) else self.centre)
         q = min(self.rank, len(z))
         self.basis.zero_()
         if q:
             self.basis[:, :q] = torch.pca_lowrank(z, q=q, niter=4)[2]
         self.weights[~known] = 0
-        z = (z - self.centre) @ self.basis
         if known.any():
-            rows = Rows.of(z, y, self.classes)
+            rows = self._rows(z, y)
             for done in range(self.rounds):
                 now = em_step_full(rows, self._log_p(rows) if done else last)
                 self._take(known, now)
-        new = ~known[y]
+        new, z = ~known[y], (z - self.centre) @ self.basis
         for label, mixture in mixtures(z[new], y[new], self.components, "full"):
             k = len(mixture.weights_)
             self.weights[label, :k] = torch.as_tensor(mixture.weights_)
@@ -122,16 +121,22 @@ class FullGmmCem(Refitted):
             self.covariances[label, :k] = torch.as_tensor(mixture.covariances_)
             self.log_dets[label, :k] = 2 * roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    def _rows(self, z: Tensor, y: Tensor) -> Rows:
+        """Features in the subspace, in double precision: a component of fewer samples than
+        dimensions has a covariance of which rounding would leave no root."""
+        return Rows.of(((z - self.centre) @ self.basis).double(), y, self.classes)
+
     def _log_p(self, rows: Rows) -> Tensor:
         """The logarithm of p(z, k | class) (C, M, K) of features in the subspace, up to a
         constant."""
         centred = rows.features[:, None] - self.means[:, :, None]  # (C, K, M, rank)
-        distance = (centred @ self.roots).square().sum(3).mT
+        distance = (centred @ self.roots.to(centred)).square().sum(3).mT
         return (self.weights.log() + 0.5 * self.log_dets)[:, None] - 0.5 * distance
 
     def _take(self, known: Tensor, now: Mixtures) -> None:
         inverse = torch.linalg.inv(torch.linalg.cholesky(now.covariances[known]))
-        self.weights[known], self.means[known] = now.weights[known], now.means[known]
-        self.covariances[known] = now.covariances[known]
-        self.roots[known] = inverse.mT
-        self.log_dets[known] = 2 * inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        log_dets = 2 * inverse.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        kept = (self.weights, self.means, self.covariances, self.roots, self.log_dets)
+        found = (*(each[known] for each in now), inverse.mT, log_dets)
+        for old, new in zip(kept, found, strict=True):
+            old[known] = new.to(old)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import torch
 from annotated_types import Ge, Le
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
+from torch.nn.functional import avg_pool2d, mse_loss
 
 from smashbench.defenses.adversary import Adversarial
 from smashbench.defenses.base import Diagnostic, Diagnostics, Step
@@ -17,11 +17,12 @@ class ResSfl(Adversarial):
     """ResSFL (Li et al., CVPR 2022): a penalty on the structural similarity of what an adversary
     rebuilds.
 
-    Penalty = weight * max(0, SSIM(D(z~), x) - threshold), D trained by Adam with learning rate
-    1e-3, one step a batch, on the same release in the same mode. (In the published code D learns
-    from evaluation-mode features and is used on training-mode ones.) Deviations: windows of 7x7
-    with equal weights instead of Gaussian 11x11; one training on the task itself, without the
-    paper's transfer from an expert trained elsewhere. Released is z itself.
+    Penalty = weight * max(0, SSIM(D(z~), x) - threshold), D trained on 1 - SSIM by Adam with
+    learning rate 1e-3, one step a batch, on the same release in the same mode. (In the published
+    code D learns from evaluation-mode features and is used on training-mode ones.) Deviations:
+    windows of 7x7 with equal weights instead of Gaussian 11x11; D is not trained before the victim
+    is; one training on the task itself, without the paper's transfer from an expert trained
+    elsewhere. Released is z itself.
 
     Args:
         weight: of the penalty (alpha).
@@ -46,8 +47,10 @@ class ResSfl(Adversarial):
         self.threshold = threshold
 
     def penalty(self, step: Step) -> tuple[Tensor, Diagnostics]:
-        own = self.learn(step)
-        alike = similarity(self.guess(step.released), step.images.detach().float())
+        self.learn(step, lambda guess, x: 1 - similarity(guess, x))
+        guess, images = self.guess(step.released), step.images.detach().float()
+        alike = similarity(guess, images)
+        own = mse_loss(guess.detach(), images)
         watched = {"adversary_mse": own, "adversary_ssim": alike.detach()}
         return self.weight * torch.relu(alike - self.threshold), watched
 

@@ -149,6 +149,25 @@ def test_the_adversary_takes_features_and_images_of_any_shape(shape, image):
     other = Rebuilder((6, 2, 2), image, 8)
     other.load_state_dict(one.state_dict())
     torch.testing.assert_close(one(tokens), other(as_map))
+    with_class = Rebuilder((5, 6), image, 8)
+    with_class.load_state_dict(one.state_dict())
+    tokens = torch.cat([torch.rand(5, 1, 6), tokens], 1)
+    torch.testing.assert_close(with_class(tokens), other(as_map))
+
+
+def test_an_adversary_begins_by_the_seed_of_the_training_and_moves_no_other_draw():
+    def begun(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(seed)
+        defense = Arl(SHAPE, 4)
+        defense.image_shape = (3, 16, 16)
+        return torch.rand(3), next(defense.adversary._made(torch.device("cpu")).parameters())
+
+    (drawn, one), (again, same), (_, other) = begun(1), begun(1), begun(2)
+    torch.manual_seed(1)
+    torch.testing.assert_close(drawn, torch.rand(3), rtol=0, atol=0)
+    torch.testing.assert_close(drawn, again, rtol=0, atol=0)
+    torch.testing.assert_close(one, same, rtol=0, atol=0)
+    assert not torch.allclose(one, other)
 
 
 def test_arl_is_hinged_at_the_mean_image_and_raises_the_error():
@@ -189,6 +208,19 @@ def test_similarity_is_that_of_scikit_image_and_costs_nothing_below_the_threshol
     assert float(penalty.detach()) == pytest.approx(2 * max(0.0, float(seen["adversary_ssim"])))
     high = ResSfl(SHAPE, 4, threshold=1.0)
     assert float(high.penalty(step_of(high))[0].detach()) == 0
+
+
+@pytest.mark.parametrize("kind", [Arl, ResSfl])
+def test_the_adversary_learns_what_its_victim_is_punished_for(kind):
+    defense, losses = kind(SHAPE, 4), []
+    step = step_of(defense, 4)
+    defense.adversary.train_step = lambda z, loss: losses.append(loss) or torch.tensor(0.0)
+    defense.penalty(step)
+    (loss,), guess = losses, torch.rand_like(step.images)
+    expected = (guess - step.images).square().mean()
+    if kind is ResSfl:
+        expected = 1 - similarity(guess, step.images)
+    torch.testing.assert_close(loss(guess), expected)
 
 
 def test_club_is_the_loop_over_all_pairs_and_bounded_below():

@@ -88,6 +88,22 @@ def test_gmm_responsibilities_equal_scikit_learn(covariance):
     torch.testing.assert_close(mine, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_full_covariances_of_few_samples_can_be_fitted_again(spread):
+    """16 samples of a class for 3 components in 16 dimensions: all covariances are singular but for
+    the millionth that is added, which single precision loses beside a variance of 3."""
+    y = torch.arange(64) % 4
+    z = spread * (torch.randn(64, 40) + torch.randn(4, 40)[y])
+    defense = FullGmmCem((40,), 4, noise=0.1, components=3)
+    for _ in range(3):
+        defense.fit(z, y)
+        assert all(each.isfinite().all() for each in defense.buffers())
+        assert defense.log_dets.max() < 16 * 14  # precisions of a million in every dimension
+    centred = ((z - defense.centre) @ defense.basis)[:, None] - defense.means[y]
+    r = defense.responsibilities(centred, y)
+    torch.testing.assert_close(r.sum(1), torch.ones(64))
+
+
 def moved(n: int = 90, classes: int = 3, d: int = 6) -> tuple[torch.Tensor, ...]:
     """Clustered features far from the origin, the same a little later, and uneven labels."""
     y = torch.arange(n) % classes

@@ -45,7 +45,7 @@ def _diagnostics(board: Board) -> list[str]:
 
 def _cells(board: Board) -> list[_Cell]:
     """Every diagnostic by defense, at all its strengths; or by group, at the last of each
-    defense."""
+    defense, where a defense of that group has it."""
     rows: dict[str, list[Row]] = {}
     for row in board.rows:
         if row.history:
@@ -56,6 +56,11 @@ def _cells(board: Board) -> list[_Cell]:
         if len(each) > 1:
             parts = {
                 panel.title: [rows[d][-1] for d in panel.defenses if d in rows] for panel in each
+            }
+            parts = {
+                title: group
+                for title, group in parts.items()
+                if any(row.role == "defense" and row.measured(name) for row in group)
             }
         else:
             parts = rows
