@@ -160,6 +160,12 @@ class Defense(nn.Module):
         return FLOAT * released[0].numel()
 
     @property
+    def fills(self) -> bool:
+        """Whether what it releases has a number of full length in every feature, whatever an
+        earlier part of a stack left out or rounded."""
+        return self.noise > 0
+
+    @property
     def randomized(self) -> bool:
         """Whether two releases of the same features differ."""
         return self.noise > 0 or self.transform_is == "random"

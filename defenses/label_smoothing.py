@@ -16,7 +16,8 @@ class LabelSmoothing(Defense):
     With e > 0 features of a class draw together (their mean-square radius falls, arXiv:2506.15412),
     which helps who inverts a class; with e < 0 they spread, and that inversion gets harder
     (Struppek et al., ICLR 2024, arXiv:2310.06549). Neither says what it does to the inversion of a
-    single release. Released is z itself.
+    single release. With e < 0 the loss has no lower bound. In place of what ``label_smoothing`` of
+    the training would do, and not on top of it. Released is z itself.
 
     Args:
         smoothing: e; 0 does nothing, 1 would leave no label.

@@ -72,7 +72,8 @@ class Projection(Defense):
             member = (torch.arange(self.classes, device=z.device)[:, None] == labels).to(z.dtype)
             count = member.sum(1, keepdim=True)
             between = (member @ z) / count.clamp_min(1) * (count / len(z)).sqrt()
-            basis = _principal(between, min(self.directions, self.classes - 1))
+            apart = max(int((count > 0).sum()) - 1, 0)
+            basis = _principal(between, min(self.directions, apart))
             z = z - z @ basis @ basis.T
         rest = _principal(z, self.directions - basis.shape[1])
         self.basis.copy_(torch.linalg.qr(torch.cat([basis, rest], 1)).Q)

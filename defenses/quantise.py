@@ -23,7 +23,9 @@ class Quantise(Defense):
     dithered, z~ = l + q floor((z - l) / q + u) with u uniform in [0, 1), drawn anew for every
     feature and release, so that E z~ = z between the levels. Training sends gradients straight
     through (Bengio et al., arXiv:1308.3432), none where a feature is clipped. The quantiles are
-    those of the epoch before and part of what is stored: test features meet the same levels.
+    those of the epoch before (at first those of the untrained network in evaluation mode, whose
+    features spread less than in training: most are clipped in the first epoch) and part of what is
+    stored: test features meet the same levels.
 
     Args:
         bits: of each feature that is sent.

@@ -34,11 +34,16 @@ class RandomProjection(Defense):
     ) -> None:
         super().__init__(shape, classes)
         features = torch.Size(shape).numel()
+        self.key = key
         if key == "rotation":
             matrix = torch.linalg.qr(torch.randn(features, features)).Q
         else:
             matrix = torch.eye(features)[torch.randperm(features)]
         self.register_buffer("matrix", matrix)
+
+    @property
+    def fills(self) -> bool:
+        return self.key == "rotation"
 
     def transform(self, z: Tensor) -> Tensor:
         with full_precision(z) as z:

@@ -43,6 +43,10 @@ class Shredder(Defense):
         first, second = (torch.empty(shape).exponential_() for _ in range(2))
         self.tensor = nn.Parameter(start / 2**0.5 * (first - second))
 
+    @property
+    def fills(self) -> bool:
+        return True
+
     def transform(self, z: Tensor) -> Tensor:
         return z + self.tensor
 

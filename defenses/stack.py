@@ -94,11 +94,12 @@ class Stack(Defense):
         return changed[0] if changed else labels
 
     def payload(self, released: Tensor) -> int:
-        """What the least of the parts sends that nothing adds noise to afterwards: noise fills what
-        was left out, and is not rounded."""
+        """What the least of the parts sends that nothing fills afterwards: noise, say, is in every
+        feature, and is not rounded."""
         parts = list(self.named_parts.values())
-        noisy = [i for i, part in enumerate(parts) if part.noise]
-        left = parts[noisy[-1] + 1 :] if noisy and self.mixed else [] if noisy else parts
+        last = max((i for i, part in enumerate(parts) if part.fills), default=-1)
+        at_the_end = not self.mixed and any(part.noise for part in parts)
+        left = [] if at_the_end else parts[last + 1 :]
         return min((part.payload(released) for part in left), default=super().payload(released))
 
     def deployed(self) -> Defense:

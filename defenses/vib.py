@@ -55,6 +55,10 @@ class Vib(Defense):
         """Standard deviations (B, ...) of the noise on features z (B, ...)."""
         return softplus(self.slope * z + self.offset)
 
+    @property
+    def fills(self) -> bool:
+        return True
+
     def transform(self, z: Tensor) -> Tensor:
         return z + self.sigma(z) * torch.randn_like(z)
 

@@ -87,12 +87,42 @@ def test_recalibrated_statistics_are_those_of_the_final_weights(photos):
     recalibrate(victim, photos.train.x, 50)
     first = next(m for m in victim.encoder if isinstance(m, nn.BatchNorm2d))
     kept = len(photos.train.x) // 50 * 50
-    z = victim.encoder[:2](photos.train.x[:kept])
+    order = torch.randperm(len(photos.train.x), generator=torch.Generator().manual_seed(0))
+    z = victim.encoder[:2](photos.train.x[order[:kept]])
     torch.testing.assert_close(first.running_mean, z.mean((0, 2, 3)), rtol=1e-4, atol=1e-5)
     parts = torch.stack([part.var((0, 2, 3)) for part in z.split(50)]).mean(0)
     torch.testing.assert_close(first.running_var, parts, rtol=1e-4, atol=1e-5)
     assert first.momentum == 0.1
     assert not first.training
+    drawn = torch.rand(2)
+    torch.manual_seed(0)
+    victim_of("small", "none", {}, photos.shape, photos.classes)
+    torch.testing.assert_close(torch.rand(2), drawn, rtol=0, atol=0)  # its stream was left alone
+
+
+def test_recalibrated_statistics_do_not_depend_on_the_stored_order(photos):
+    """Batches of one class each, as many sets are stored, have less variance than any in training;
+    8 batches of 25, whose mean varies by a fifth."""
+    x, y = photos.train.x, photos.train.y
+    found = []
+    for order in (y.argsort(stable=True), torch.randperm(len(x))):
+        torch.manual_seed(1)
+        victim = victim_of("small", "none", {}, photos.shape, photos.classes)
+        recalibrate(victim, x[order], 25)
+        found.append(next(m for m in victim.encoder if isinstance(m, nn.BatchNorm2d)).running_var)
+    torch.testing.assert_close(found[0], found[1], rtol=0.2, atol=1e-6)
+
+
+def test_targets_that_a_defense_softens_are_not_smoothed_again(photos):
+    def first_loss(smoothing: float) -> float:
+        torch.manual_seed(0)
+        victim = victim_of(
+            "small", "label_smoothing", {"smoothing": 0.3}, photos.shape, photos.classes
+        )
+        training = settings(epochs=1, batch_size=len(photos.train.x), label_smoothing=smoothing)
+        return train(victim, photos, training).history[0]["loss"]
+
+    assert first_loss(0.2) == first_loss(0.0)
 
 
 def test_two_epochs_show_every_image_both_ways(photos, monkeypatch):

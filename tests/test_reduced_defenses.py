@@ -154,6 +154,20 @@ def test_lda_keeps_the_means_of_the_classes_and_then_goes_on_with_what_is_left()
     torch.testing.assert_close(more.basis @ more.basis.T, expected)
 
 
+def test_lda_of_classes_that_are_not_all_there_goes_on_with_what_is_left():
+    """Two of ten classes are one direction; eight of nine are the principal ones of the rest."""
+    y = torch.arange(200) % 2
+    z = torch.randn(200, 24, dtype=torch.float64) @ torch.diag(
+        torch.linspace(0.1, 2, 24, dtype=torch.float64)
+    )
+    z[y == 1] += 1
+    few, many = (
+        refreshed(Projection((24,), classes, directions=9, kind="lda").double(), z, y)
+        for classes in (2, 10)
+    )
+    torch.testing.assert_close(many.basis @ many.basis.T, few.basis @ few.basis.T)
+
+
 def test_a_projection_is_the_same_under_autocast_and_copes_with_features_that_diverged():
     z = torch.rand(100, 24)
     z[3] = torch.nan

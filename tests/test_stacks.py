@@ -144,6 +144,14 @@ def test_a_stack_sends_the_least_of_its_parts_and_refits_agree():
     assert noisy.payload(torch.rand(4, *SHAPE)) == dense  # noise fills what was dropped
     coarse = Stack({"noise": Noise(SHAPE, 5), "quantise": DEFENSES["quantise"](SHAPE, 5)})
     assert coarse.payload(torch.rand(4, *SHAPE)) < dense / 4
+    for name in ("vib", "shredder", "random_projection"):
+        parts = {"topk": DEFENSES["topk"](SHAPE, 5), name: DEFENSES[name](SHAPE, 5)}
+        assert Stack(parts).payload(torch.rand(4, *SHAPE)) == dense, name
+        last = Stack(dict(reversed(parts.items())))
+        assert last.payload(torch.rand(4, *SHAPE)) < dense, name
+    kept = DEFENSES["random_projection"](SHAPE, 5, key="permutation")
+    sparse = Stack({"topk": DEFENSES["topk"](SHAPE, 5), "key": kept})
+    assert sparse.payload(torch.rand(4, *SHAPE)) < dense  # in other places
     kmeans, gmm = DEFENSES["kmeans_cem"], DEFENSES["gmm_cem"]
     epoch = Stack({"a": kmeans(SHAPE, 5, refit="epoch"), "b": gmm(SHAPE, 5, refit="epoch")})
     assert epoch.refit == "epoch"

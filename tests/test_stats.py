@@ -140,17 +140,20 @@ def test_an_interval_of_draws_is_the_quantiles_stretched():
 
 def test_intervals_that_hold_at_once_are_wider_by_how_many_there_are():
     """One value alone keeps its interval; of ten independent ones each has Sidak's; ten times the
-    same is one."""
+    same is one where images decide it, and is ten where seeds do, for every row has its own."""
     rng = np.random.default_rng(7)
     free = (10**6, 10**6)  # no stretch
     draws = rng.normal(size=(10, DRAWS))
     draws[:, 2000:] *= 0.5**0.5
     alone = interval(0.0, draws[0], free)
     assert jointly({0: (0.0, draws[0], free)})[0] == pytest.approx(alone, rel=0.03)
-    assert jointly(dict.fromkeys(range(10), (0.0, draws[0], free)))[0] == pytest.approx(
-        alone, rel=0.03
-    )
     wide = norm.ppf(1 - (1 - 0.95**0.1) / 2) / norm.ppf(0.975)
+    for part, wider in ((slice(2000, 2400), 1), (slice(2400, None), wide)):
+        one = draws[0].copy()
+        one[part] = 0  # seeds do nothing; images do nothing
+        single = np.array(interval(0.0, one, free))
+        found = jointly(dict.fromkeys(range(10), (0.0, one, free)))[9]
+        assert found == pytest.approx(wider * single, rel=0.05)
     at_once = jointly({n: (0.0, each, free) for n, each in enumerate(draws)})
     for each, found in zip(draws, at_once.values(), strict=True):
         single = interval(0.0, each, free)

@@ -56,16 +56,20 @@ class Average:
 @torch.no_grad()
 def recalibrate(victim: Victim, x: Tensor, batch_size: int) -> None:
     """Replaces the running statistics of batch normalisation, which trail the weights, by means
-    over batches of the training images ``x`` as they are, of the final weights, and of releases."""
+    over batches of the training images ``x`` as they are, of the final weights, and of releases.
+    Batches are drawn at random, by the seed of the training and without moving its stream: the
+    variance within batches of one class, in which many sets are stored, is not that of training."""
     layers = [m for m in victim.modules() if isinstance(m, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # a plain mean
         layer.train()
-    for part in x.split(batch_size):
+    stream = torch.Generator().manual_seed(torch.initial_seed())
+    order = torch.randperm(len(x), generator=stream).to(x.device)
+    for part in order.split(batch_size):
         if len(part) == batch_size:
-            victim.head(victim.defense(victim.encoder(part)))
+            victim.head(victim.defense(victim.encoder(x[part])))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
         layer.eval()

@@ -77,9 +77,9 @@ def train(victim: Victim, split: Split, training: Training, keeper: Keeper = NOW
             penalty, diagnostics = defense.penalty(step)
             with autocast:
                 logits = victim.head(step.released)
-            loss = cross_entropy(
-                logits.float(), defense.targets(y), label_smoothing=training.label_smoothing
-            )
+            targets = defense.targets(y)
+            smoothing = training.label_smoothing if targets is y else 0.0  # the defense's instead
+            loss = cross_entropy(logits.float(), targets, label_smoothing=smoothing)
             optimiser.zero_grad()
             (loss + penalty).backward()
             with autocast:  # the products of Muon

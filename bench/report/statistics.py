@@ -169,10 +169,13 @@ def jointly(
     """Intervals of several values that all hold at once with 95 % (min-P, Westfall and Young,
     1993; balanced, Beran, 1988).
 
-    Each draw of a value has a share of that value's draws that are as far out; the smallest share
-    among all values of a draw is below some level in 5 % of the draws that they share. Intervals
-    are those of ``interval`` with quantiles at that level: at 5 % where all values move together,
-    at least at 5 % over their number.
+    Values of several rows move together as far as images move them, which all rows share. What
+    seeds do to them is independent: each row has trainings of its own, and two or three seeds could
+    not tell otherwise. A draw of all values is their draw of images alone, each with a normal draw
+    of its own for seeds. Each has a share of that value's draws that are as far
+    out; the smallest share among all values of a draw is below some level in 5 % of the draws.
+    Intervals are those of ``interval`` with quantiles at that level: at 5 % where all values move
+    together, at least at 5 % over their number.
 
     Args:
         compared: each with its draws (DRAWS,) as ``interval`` takes them.
@@ -180,13 +183,16 @@ def jointly(
     """
     if not compared:
         return {}
-    outside = 2 * (1 - QUANTILE)
+    outside, rng = 2 * (1 - QUANTILE), np.random.default_rng(0)
     smallest = np.ones(RESAMPLES)
     for _, draws, _ in compared.values():
-        both = _parts(draws)[0]
-        known = np.isfinite(both)
-        order = np.sort(both[known])
-        ranks = [np.searchsorted(order, both[known], side) for side in ("left", "right")]
+        _, of_seeds, of_images = _parts(draws)
+        known_seeds = of_seeds[np.isfinite(of_seeds)]
+        own = (known_seeds.std() if known_seeds.size else 0.0) * rng.normal(size=RESAMPLES)
+        drawn = np.resize(of_images, RESAMPLES) + own
+        known = np.isfinite(drawn)
+        order = np.sort(drawn[known])
+        ranks = [np.searchsorted(order, drawn[known], side) for side in ("left", "right")]
         below = np.mean(ranks, axis=0) / max(len(order), 1)
         smallest[known] = np.minimum(smallest[known], 2 * np.minimum(below, 1 - below))
     level = 1 - max(float(np.quantile(smallest, outside)), outside / len(compared)) / 2
