@@ -157,7 +157,7 @@ def test_beyond_the_sweep_of_noise_there_is_no_comparison():
     """More noise would beat less noise there, and so would a release that says nothing."""
     plain = [row("noise", s, a, e, s) for s, a, e in ((0.1, 0.9, 0.02), (0.4, 0.8, 0.05))]
     constant, inside = row("cem", 9.0, 0.5, 0.1), row("cem", 1.0, 0.85, 0.03)
-    accurate, none = row("cem", 0.1, 0.92, 0.01), row("none", None, 0.95, 0.01)
+    accurate, none = row("cem", 0.1, 0.96, 0.01), row("none", None, 0.95, 0.01)
     for each in (*plain, constant, inside, accurate, none):
         each.accuracy = Estimate(each.draws["accuracy"].mean(), 0, 1)
         each.draws["accuracy"] = np.full(DRAWS, each.accuracy.mean)
@@ -190,7 +190,7 @@ def test_a_line_per_defense():
     assert noise["strengths"] == 2
     assert noise["fvu_at_2_points"] == pytest.approx(0.2)
     assert noise["fvu_at_5_points"] == pytest.approx(0.2 + 0.3 * 0.03 / 0.08)
-    assert pd.isna(noise["fvu_at_1_points"])  # at .94 there is no noise
+    assert noise["fvu_at_1_points"] == pytest.approx(0.15)  # from none, which is noise of 0
     assert lines["none"]["fvu_at_1_points"] == pytest.approx(0.1)
     # noise has FVU .2375 at .92 and .3875 at .88: cem has .1 more, on a line of the same slope
     assert cem["fvu_over_noise"] == pytest.approx(0.1)

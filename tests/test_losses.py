@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.comparisons import against_noise
 from smashbench.bench.report.losses import at_losses, within
 from smashbench.bench.report.statistics import DRAWS
 from smashbench.bench.report.verdict import NONE, answers, headline, summary
@@ -56,6 +57,43 @@ def test_who_is_shown_to_beat_noise_and_who_is_not():
     assert headline(made) == "hand: none of 2 rows is shown to beat noise (FVU)"
 
 
+def test_one_training_shows_nothing_about_another():
+    """The same rows, trained once: no interval knows what another training would do."""
+    clear = [sure("cem", 1, 0.93, 0.045, jitter=0.0001), sure("cem", 9, 0.89, 0.06, jitter=0.0001)]
+    made = board(*control_and_noise(), *clear)
+    for each in made.rows:
+        each.seeds = [0]
+    _, two, _ = at_losses(made)
+    assert two.best.over_noise.low > 0
+    assert two.winners == []
+    assert answers(made)[1].headline == NONE
+    assert headline(made) == "hand: none of 2 rows is shown to beat noise (FVU)"
+
+
+def test_a_sweep_that_ends_early_is_not_worse_than_noise_further_on():
+    """At five points lost noise leaves .4: two defenses that lose two points at most are not
+    compared there, but for the one that leaves .6 even so."""
+    short = sure("short", 1, 0.93, 0.03, jitter=0.0001)
+    ahead = sure("ahead", 1, 0.93, 0.06, jitter=0.0001)
+    made = board(*control_and_noise(), short, ahead)
+    five = {each.defense: each for each in at_losses(made)[2].defenses}
+    assert five["short"].over_noise is None
+    assert five["short"].fvu.mean == pytest.approx(0.3)
+    assert five["ahead"].over_noise.mean == pytest.approx(0.2)
+    assert [each.defense for each in at_losses(made)[2].winners] == ["ahead"]
+    _, _, told = answers(board(*control_and_noise(), sure("short", 1, 0.93, 0.055, jitter=0.05)))
+    assert told.headline == "not compared with noise"
+    assert told.details[-1] == "no other defense was swept to this accuracy"
+
+
+def test_what_most_draws_lack_is_not_compared():
+    """Noise was swept as far as the row in one of three draws."""
+    made = [*control_and_noise(), sure("cem", 1, 0.86, 0.05)]
+    assert against_noise(board(*made))["cem", 1]["fvu_over_noise"]
+    made[2].draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.861, 0.859)
+    assert against_noise(board(*made))["cem", 1]["fvu_over_noise"] is None
+
+
 def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():
     """In a third of the resamples its only strength is below the accuracy asked for."""
     doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
@@ -68,12 +106,24 @@ def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():
 
 
 def test_where_noise_was_not_swept_nothing_is_compared():
-    made = board(sure(*NONE_ROW), sure("noise", 0.1, 0.935, 0.02, 0.1), sure("cem", 1, 0.945, 0.03))
-    one, two, _ = at_losses(made)
+    swept = [sure("cem", 1, 0.945, 0.03), sure("cem", 9, 0.92, 0.05)]
+    made = board(sure(*NONE_ROW), sure("noise", 0.1, 0.945, 0.02, 0.1), *swept)
+    one = at_losses(made)[0]
     assert one.best.over_noise is None
     answer = answers(made)[0]
     assert answer.headline == "not compared with noise"
-    assert two.noise is not None
+    assert answer.details[-1] == "noise was not swept to this accuracy"
+    assert one.noise.over_noise is None
+
+
+def test_noise_begins_at_the_undefended_row():
+    """.1 at .95 and .2 at .935: at .94, a point lost, two thirds of the way."""
+    made = board(sure(*NONE_ROW), sure("noise", 0.1, 0.935, 0.02, 0.1), sure("cem", 1, 0.94, 0.03))
+    one = at_losses(made)[0]
+    assert one.noise.fvu.mean == pytest.approx(0.1 + 0.1 * 2 / 3)
+    assert one.best.over_noise.mean == pytest.approx(0.3 - 0.1 - 0.1 * 2 / 3)
+    assert against_noise(made)["cem", 1]["fvu_over_noise"].mean == pytest.approx(0.4 / 3)
+    assert against_noise(made)["none", None]["fvu_over_noise"] is None
 
 
 def test_without_an_undefended_row_there_is_no_answer():

@@ -194,8 +194,10 @@ class Board:
         return [row for row in self.complete if row.role == "control"]
 
     def noise_beside(self, row: Row) -> list[Row]:
-        """The complete rows of plain noise that have the seeds of a row."""
-        return [r for r in self.complete if r.role == "baseline" and r.seeds == row.seeds]
+        """The complete rows of plain noise that have the seeds of a row, and the undefended ones,
+        which are noise of strength 0; nothing where there is no noise but that."""
+        beside = [r for r in self.complete if r.role != "defense" and r.seeds == row.seeds]
+        return beside if any(r.role == "baseline" for r in beside) else []
 
     @cached_property
     def by_defense(self) -> dict[str, list[Row]]:

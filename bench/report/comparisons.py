@@ -6,7 +6,7 @@ import pandas as pd
 from smashbench.bench.report.board import Board, Row, RowKey
 from smashbench.bench.report.frontier import advantage, privacy_at, ranks
 from smashbench.bench.report.losses import DROPS
-from smashbench.bench.report.points import DIFFERENCE, estimated, frontier, points
+from smashbench.bench.report.points import DIFFERENCE, estimated, frontier, known, points
 from smashbench.bench.report.statistics import Compared, Estimate, columns, ends, jointly
 
 OVER_NOISE = ("accuracy_over_noise", "mse_over_noise", "fvu_over_noise")
@@ -30,10 +30,11 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
     """For every complete row, paired differences to plain noise.
 
     ``accuracy_over_noise`` and ``mse_over_noise``: to the baseline's row with the same standard
-    deviation of the noise. ``fvu_over_noise``: to the baseline's frontier at the accuracy of
-    the row, within the accuracies that the baseline was swept over; ``fvu_over_noise_joint``: the
-    same with intervals that hold for all rows at once. All above 0 where the defense is better;
-    None where there is nothing to compare with.
+    deviation of the noise. ``fvu_over_noise``: to the baseline's frontier, which begins at the
+    undefended row, at the accuracy of the row, within the accuracies that the baseline was swept
+    over (in ``KNOWN`` of the draws, too); ``fvu_over_noise_joint``: the same with intervals that
+    hold for all rows at once. All above 0 where the defense is better; None where there is nothing
+    to compare with.
     """
     found: dict[RowKey, dict[str, Estimate | None]] = {}
     compared: dict[RowKey, Compared] = {}
@@ -44,12 +45,12 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
         for metric in ("accuracy", "mse") if alike else ():
             difference = points([row], metric) - points(alike[:1], metric)
             values[f"{metric}_over_noise"] = estimated(difference[0], row)
-        if others and row.role != "baseline":
+        if others and row.role == "defense":
             accuracy = points([row], "accuracy")[0]
             there = privacy_at(*frontier(others), accuracy, within=True)
             over = points([row], "fvu")[0] - there
-            values["fvu_over_noise"] = estimated(over, row)
-            if values["fvu_over_noise"] and row.role != "control":
+            values["fvu_over_noise"] = estimated(over, row) if known(over) else None
+            if values["fvu_over_noise"]:
                 compared[row.key] = over[0], over[1:], row.freedom
         found[row.key] = values
     for key, estimate in jointly(compared, DIFFERENCE).items():
@@ -69,8 +70,9 @@ def by_defense(board: Board) -> pd.DataFrame:
         first, others = rows[0], board.noise_beside(rows[0])
         if others and first.role != "control":
             own = [row for row in rows if row.seeds == first.seeds]
+            own = others if first.role == "baseline" else own
             over, low, high = advantage(frontier(own), frontier(others))
-            if found := estimated(over, first):
+            if known(over) and (found := estimated(over, first)):
                 advantages[name] = found
                 line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
                 if first.role != "baseline":

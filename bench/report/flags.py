@@ -86,7 +86,7 @@ FLAGS = (
     ),
     Flag(
         "attack_failed",
-        "The worst case is within 5 % of the mean image: a perfect defense, or a poor attack.",
+        "Every attack is within 5 % of the mean image: a perfect defense, or poor attacks.",
         lambda row, board: all(attack.failed for attack in row.judged.values()),
     ),
     Flag(

@@ -6,9 +6,12 @@ import numpy as np
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.frontier import privacy_at
-from smashbench.bench.report.points import DIFFERENCE, PRIVACY, estimated, frontier, points
+from smashbench.bench.report.points import DIFFERENCE, PRIVACY, estimated, frontier, known, points
 from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Compared, Estimate, jointly
 
+TRAININGS = 2
+"""Fewest victims of a row that can be shown to be better: of one, nothing says how much another
+training would differ."""
 DROPS = (0.01, 0.02, 0.05)
 """Losses of accuracy against the undefended model at which defenses are compared."""
 
@@ -22,15 +25,21 @@ class AtLoss(NamedTuple):
     """The highest worst-case FVU on the frontier of its strengths, by itself."""
     over_noise: Estimate | None
     """That less the same of plain noise; the interval holds for all defenses and losses at once.
-    None where noise was not swept to this accuracy."""
+    None where noise was not swept to this accuracy, or the defense was not and is not shown to be
+    better with what it has."""
     reached: float
     """Share of the resamples in which one of its strengths is accurate enough."""
+    least: float
+    """The accuracy that it was swept to."""
+    trainings: int
+    """Of each of its rows."""
 
     @property
     def beats_noise(self) -> bool:
-        """Whether it is shown to: it is accurate enough, and leaves more."""
+        """Whether it is shown to: it is accurate enough, and leaves more, in several trainings."""
         better = self.over_noise is not None and self.over_noise.low > 0
-        return self.role == "defense" and better and self.reached >= QUANTILE
+        known = self.trainings >= TRAININGS and self.reached >= QUANTILE
+        return self.role == "defense" and better and known
 
 
 class Loss(NamedTuple):
@@ -73,8 +82,11 @@ def at_losses(board: Board) -> list[Loss]:
     """The defenses at each of ``DROPS``; empty without an undefended row to measure losses from.
 
     Every defense has the most privacy on its frontier at the accuracy of the undefended model less
-    the loss, draw by draw of the bootstrap; of noise it must lie within its sweep. The differences
-    of all defenses and losses are one family, whose intervals hold at once.
+    the loss, draw by draw of the bootstrap; of noise it must lie within its sweep, in the measured
+    points and in ``KNOWN`` of the draws. Where the sweep of a defense ends at a higher accuracy,
+    all that is known is that it leaves at least as much at this one: its difference is given only
+    if it is above 0 even so. The differences of all defenses and losses are one family, whose
+    intervals hold at once.
     """
     if not board.controls:
         return []
@@ -83,26 +95,33 @@ def at_losses(board: Board) -> list[Loss]:
     family: dict[tuple[float, str], Compared] = {}
     for name, rows in board.by_defense.items():
         first, others = rows[0], board.noise_beside(rows[0])
+        own_rows = others if first.role == "baseline" and others else rows
         for drop in DROPS:
-            own = privacy_at(*frontier(rows), control - drop)
+            own = privacy_at(*frontier(own_rows), control - drop)
             if (fvu := estimated(own, first, PRIVACY)) is None:
                 continue
             reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
-            at = AtLoss(name, first.role, fvu, None, reached)
+            least = min(row.accuracy.mean for row in rows)
+            at = AtLoss(name, first.role, fvu, None, reached, least, len(first.seeds))
             if others and first.role != "control":
                 noise = privacy_at(*frontier(others), control - drop, within=True)
                 if first.role == "baseline" and np.isfinite(noise[0]):
                     at = at._replace(over_noise=Estimate(0.0, 0.0, 0.0))
-                elif np.isfinite(noise[0]):
+                elif known(noise):
                     over = own - noise
                     family[drop, name] = over[0], over[1:], first.freedom
             found[drop].append(at)
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
-        told = [at._replace(over_noise=joint.get((drop, at.defense), at.over_noise)) for at in each]
+        accuracy, told = float(control[0]) - drop, []
+        for at in each:
+            over = joint.get((drop, at.defense), at.over_noise)
+            if over and at.least > accuracy and not over.low > 0:
+                over = None
+            told.append(at._replace(over_noise=over))
         told.sort(key=lambda at: -at.fvu.mean)
-        losses.append(Loss(drop, float(control[0]) - drop, told))
+        losses.append(Loss(drop, accuracy, told))
     return losses
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from smashbench.bench.report.board import Row
 from smashbench.bench.report.frontier import Points
-from smashbench.bench.report.statistics import Estimate, interval
+from smashbench.bench.report.statistics import RESAMPLES, Estimate, interval
 
 PRIVACY = (0.0, 1.0)
 """What a worst-case FVU can be: an attacker may always answer the mean image."""
@@ -22,6 +22,17 @@ def points(rows: list[Row], metric: str) -> np.ndarray:
 def frontier(rows: list[Row]) -> Points:
     """Accuracy and worst-case FVU of one defense's rows."""
     return points(rows, "accuracy"), points(rows, "fvu")
+
+
+KNOWN = 0.9
+"""Share of the draws in which what a row is compared with must exist. The others say nothing of it,
+and those that are left would be of the worlds where it reaches far."""
+
+
+def known(values: np.ndarray) -> bool:
+    """Whether a measured value, and enough of its draws, exist."""
+    both = values[1 : 1 + RESAMPLES]
+    return bool(np.isfinite(values[0]) and np.isfinite(both).mean() >= KNOWN)
 
 
 def estimated(

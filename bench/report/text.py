@@ -17,10 +17,10 @@ def number(value: float | None, digits: int) -> str:
 def signed(value: float, digits: int) -> str:
     """A difference: with its sign, and so many digits.
 
-    >>> signed(0.07, 2), signed(-0.128, 2)
-    ('+.07', '-.13')
+    >>> signed(0.07, 2), signed(-0.128, 2), signed(-0.004, 2)
+    ('+.07', '-.13', '-.00')
     """
-    return ("+" if value >= 0 else "") + number(value, digits)
+    return ("+" if value >= 0 else "-") + number(abs(value), digits)
 
 
 def estimate(value: Estimate | None, digits: int) -> str:

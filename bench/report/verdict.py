@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.losses import Loss, within
+from smashbench.bench.report.losses import TRAININGS, Loss, within
 from smashbench.bench.report.statistics import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
 
@@ -50,13 +50,20 @@ def _answer(loss: Loss, board: Board) -> Answer:
         return Answer(what, "nothing but noise is that accurate", details)
     if noise and noise is not best:
         details[0] += f"; noise {estimate(noise.fvu, digits)}"
-    if best.over_noise is None:
-        details.append("noise was not swept to this accuracy")
+    if not any(each.over_noise for each in others):
+        swept = noise is not None and noise.over_noise is not None
+        who = "no other defense was" if swept else "noise was not"
+        details.append(f"{who} swept to this accuracy")
         return Answer(what, "not compared with noise", details)
-    if best is not noise:
-        details.append(f"over noise by {difference(best.over_noise, digits)}")
-    alike = loss.not_told_apart(best)
-    details.append(f"not told apart from it: {listed(alike) or 'none'}")
+    if best.over_noise is None:
+        details.append(
+            f"swept to accuracy {number(best.least, ACCURACY.digits)}, not compared here"
+        )
+    else:
+        if best is not noise:
+            details.append(f"over noise by {difference(best.over_noise, digits)}")
+        alike = loss.not_told_apart(best)
+        details.append(f"not told apart from it: {listed(alike) or 'none'}")
     if best.reached < QUANTILE:
         share = f"{100 * best.reached:.0f} %"
         details.append(f"it is that accurate in {share} of the draws")
@@ -85,11 +92,12 @@ def headline(board: Board) -> str:
 
 def _compared(board: Board) -> tuple[list[Row], list[Row]]:
     """Rows that are compared with noise at equal accuracy, and those of them that are better by an
-    interval for all of them at once."""
+    interval for all of them at once, in several trainings."""
     joint = "fvu_over_noise_joint"
     found = {key: each[joint] for key, each in board.over_noise.items() if joint in each}
     compared = [row for row in board.rows if row.key in found]
-    return compared, [row for row in compared if (value := found[row.key]) and value.low > 0]
+    able = [row for row in compared if len(row.seeds) >= TRAININGS]
+    return compared, [row for row in able if (value := found[row.key]) and value.low > 0]
 
 
 def difference(value: Sequence[float], digits: int) -> str:
