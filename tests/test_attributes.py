@@ -55,6 +55,7 @@ def test_a_prediction_that_is_the_attribute_tells_it(told):
     assert abs(float((release - prediction).mean())) < 0.05
 
 
+@pytest.mark.slow
 def test_it_is_the_same_twice_and_nothing_where_there_are_no_attributes(told, photos):
     victim = victim_of("small", "none", {}, told.shape, told.classes)
     z = victim.encode(told.test.x)

@@ -80,6 +80,7 @@ def test_images_that_train_and_attack_are_counted():
     assert Split.build(parts | {"aux": other}, 2).overlap == 0
 
 
+@pytest.mark.slow
 def test_the_real_cifar10(data_root):
     """Labels of the first test images: cat, ship, ship, airplane, frog; the floor of the mean
     image as NumPy has it from all 50,000 training images, in float64."""
@@ -90,6 +91,7 @@ def test_the_real_cifar10(data_root):
     assert float(floor) == pytest.approx(0.061785, abs=2e-5)
 
 
+@pytest.mark.slow
 def test_the_real_tiny_imagenet(data_root):
     split = TinyImageNet().load(data_root)
     assert (split.classes, len(split.test.y), split.shape) == (10, 500, (3, 64, 64))

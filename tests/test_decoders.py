@@ -18,6 +18,7 @@ from smashbench.attacks.similarity import ssim
 from tests.worlds import QUICK, blurred, error, images, world
 
 
+@pytest.mark.slow
 def test_decoder_beats_ridge_where_the_map_is_local_and_not_linear():
     def release(x: Tensor) -> Tensor:
         z = torch.nn.functional.avg_pool2d(x, 2)
@@ -62,6 +63,7 @@ def test_few_pairs_of_many_features_are_ridged_as_held_out_pairs_ask_for():
     assert ((z @ least).view_as(x[val]) - x[val]).square().mean() > 2.5 * floor
 
 
+@pytest.mark.slow
 def test_a_fully_connected_path_goes_on_where_the_map_is_not_local(monkeypatch):
     """Pixels that know nothing of each other, bent, and patterns whose pixels are shuffled."""
     monkeypatch.setattr(decoder, "PER_FEATURE", 1)

@@ -20,6 +20,7 @@ def fitted():
     return Flow(**OPTIONS).fit(known)
 
 
+@pytest.mark.slow
 def test_samples_have_the_mean_and_the_spread_of_the_posterior(fitted):
     torch.manual_seed(1)
     truth = 0.5 + SPREAD * torch.randn(8, 1, 8, 8)

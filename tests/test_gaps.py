@@ -110,6 +110,7 @@ def test_a_fit_that_draws_such_a_zero_is_like_others():
     assert other == pytest.approx(usual, rel=0.05)
 
 
+@pytest.mark.slow
 def test_masks_tell_a_decoder_more_than_zeros_and_a_union_more_than_a_mean():
     torch.manual_seed(0)
     x = images(600)

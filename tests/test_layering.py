@@ -50,6 +50,7 @@ def test_components_import_only_their_own_package(package):
         assert imported(path) <= {package}, path
 
 
+@pytest.mark.slow
 def test_imports_have_no_effects_and_no_cycles():
     """Each package imports alone, prints nothing, starts no threads and touches no seeds."""
     started = []

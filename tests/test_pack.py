@@ -30,6 +30,7 @@ def packed(copy):
     return copy
 
 
+@pytest.mark.slow
 def test_what_is_packed_reads_the_same(packed, run, here, tmp_path):
     assert not list((packed / "records").iterdir())
     assert not list((packed / "scores").iterdir())

@@ -82,6 +82,7 @@ def metric(tmp_path: Path, source: str = METRIC) -> None:
     plug([path])
 
 
+@pytest.mark.slow
 def test_a_new_metric_is_computed_from_what_is_kept_and_nothing_else_moves(suite, mine, tmp_path):
     """Its values lie within half a grey level of those of a run that had it from the start."""
     before = {path.stem: load_file(path) for path in (mine / "scores").iterdir()}
@@ -216,6 +217,7 @@ def test_without_reconstructions_an_attack_is_made_anew_unless_it_is_to_be_kept(
         assert changed == {f"{trial.key}.json" for trial in suite.victims}
 
 
+@pytest.mark.slow
 def test_a_new_metric_outdates_nothing_that_cannot_be_scored_again(suite, mine, tmp_path):
     """A pack of last year's is finished as it is; the table says what it lacks."""
     for path in (mine / "reconstructions").iterdir():

@@ -104,6 +104,7 @@ def fooled(**options) -> tuple[dict[str, float], dict[str, float]]:
     return seen[0], seen[-1]
 
 
+@pytest.mark.slow
 def test_the_penalty_can_fall_by_three_routes_and_the_diagnostics_say_which():
     first, last = fooled()
     assert last["surrogate"] < 0.1 * first["surrogate"]

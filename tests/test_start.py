@@ -51,6 +51,7 @@ def test_every_seed_has_one_undefended_start(begun):
     assert not suite.load("smoke").starts
 
 
+@pytest.mark.slow
 def test_a_start_alone_is_no_row_and_no_error(folder, begun, tmp_path, here):
     store, ours = Store(folder), tmp_path / "ours"
     save_suite(begun, ours)

@@ -111,6 +111,7 @@ def test_the_rule_learns_from_shifted_images_half_of_them_mirrored():
     assert len(set(found)) > 8
 
 
+@pytest.mark.slow
 def test_a_learned_rule_comes_closer_than_the_decoder_it_starts_from():
     torch.manual_seed(0)
     attack = Unrolled(rule_steps=120, rule_width=16, **BRIEF)
@@ -138,6 +139,7 @@ def plugged():
     return attack.fit(knowing(smooth(600, 1), white_box=CLIENT))
 
 
+@pytest.mark.slow
 def test_the_prior_pulls_towards_what_the_denoiser_makes(plugged):
     clean = smooth(100, 4)
     for noise in (0.05, 0.2):

@@ -98,6 +98,7 @@ def test_it_rebuilds_more_than_the_mean_image_without_pairs():
     assert error < 0.5 * floor
 
 
+@pytest.mark.slow
 def test_its_noise_becomes_that_of_the_releases():
     releases = client()(smooth(600, 2))
     noisy = releases + 0.3 * torch.randn_like(releases)
