@@ -87,6 +87,10 @@ class Defense(nn.Module):
     ``baseline``, ``noise``, ``sparsity``, ``information``, ``adversarial``, ``CEM``, ``stacks``,
     ``warning`` for what looks like a defense and is none, or any other short text."""
 
+    fills: bool = False
+    """Whether it makes a number of full length of every feature, whatever an earlier part of a
+    stack left out or rounded. Noise does, and need not say so."""
+
     diagnostics: Mapping[str, Diagnostic] = {}
     """What ``penalty`` reports and how it is shown. What is not declared is recorded, not shown."""
 
@@ -158,12 +162,6 @@ class Defense(nn.Module):
     def payload(self, released: Tensor) -> int:
         """Bits that leave the client for one image, given releases (B, ...) of some."""
         return FLOAT * released[0].numel()
-
-    @property
-    def fills(self) -> bool:
-        """Whether what it releases has a number of full length in every feature, whatever an
-        earlier part of a stack left out or rounded."""
-        return self.noise > 0
 
     @property
     def randomized(self) -> bool:

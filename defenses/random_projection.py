@@ -34,16 +34,12 @@ class RandomProjection(Defense):
     ) -> None:
         super().__init__(shape, classes)
         features = torch.Size(shape).numel()
-        self.key = key
+        self.fills = key == "rotation"  # a permutation leaves as many zeros
         if key == "rotation":
             matrix = torch.linalg.qr(torch.randn(features, features)).Q
         else:
             matrix = torch.eye(features)[torch.randperm(features)]
         self.register_buffer("matrix", matrix)
-
-    @property
-    def fills(self) -> bool:
-        return self.key == "rotation"
 
     def transform(self, z: Tensor) -> Tensor:
         with full_precision(z) as z:

@@ -26,6 +26,7 @@ class Shredder(Defense):
 
     strength = "weight"
     group = "warning"
+    fills = True
     diagnostics = {
         "tensor_spread": Diagnostic("standard deviation of the learned tensor", column=True)
     }
@@ -42,10 +43,6 @@ class Shredder(Defense):
         self.weight = weight
         first, second = (torch.empty(shape).exponential_() for _ in range(2))
         self.tensor = nn.Parameter(start / 2**0.5 * (first - second))
-
-    @property
-    def fills(self) -> bool:
-        return True
 
     def transform(self, z: Tensor) -> Tensor:
         return z + self.tensor

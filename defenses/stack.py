@@ -97,7 +97,7 @@ class Stack(Defense):
         """What the least of the parts sends that nothing fills afterwards: noise, say, is in every
         feature, and is not rounded."""
         parts = list(self.named_parts.values())
-        last = max((i for i, part in enumerate(parts) if part.fills), default=-1)
+        last = max((i for i, part in enumerate(parts) if part.noise or part.fills), default=-1)
         at_the_end = not self.mixed and any(part.noise for part in parts)
         left = [] if at_the_end else parts[last + 1 :]
         return min((part.payload(released) for part in left), default=super().payload(released))

@@ -32,6 +32,7 @@ class Vib(Defense):
 
     strength = "weight"
     group = "information"
+    fills = True
     transform_is = "random"
     diagnostics = {
         "vib_nats": Diagnostic("KL to the prior, nats per image", logarithmic=True, column=True),
@@ -54,10 +55,6 @@ class Vib(Defense):
     def sigma(self, z: Tensor) -> Tensor:
         """Standard deviations (B, ...) of the noise on features z (B, ...)."""
         return softplus(self.slope * z + self.offset)
-
-    @property
-    def fills(self) -> bool:
-        return True
 
     def transform(self, z: Tensor) -> Tensor:
         return z + self.sigma(z) * torch.randn_like(z)

@@ -122,7 +122,8 @@ def world(rng: np.random.Generator, seeds: int, groups: np.ndarray) -> Board:
     rows = []
     for name, sweep in SWEEPS.items():
         for u in sweep:
-            row = Row(name, u, "baseline" if name == "noise" else "defense", list(range(seeds)))
+            role = "baseline" if name == "noise" else "defense"
+            row = Row(name, u, role, seeds=list(range(seeds)))
             kinds = {"accuracy": (0.2, 0.008), "fvu": (0.1 + 0.3 * u, 0.01)}
             for metric, (by_image, by_seed) in kinds.items():
                 values = CURVE[metric](u) + by_image * (hard + 0.5 * rng.normal(0, 1, count))

@@ -103,8 +103,9 @@ class _Plot:
             if defense not in panel.defenses:
                 parts.append(self._line(shown[defense], styles[defense], "ghost"))
         named: list[_Text] = []
+        marked = self.view.marked
         for defense in panel.defenses:
-            rows = [row for row in shown[defense] if row in self.view.marked]
+            rows = [row for row in shown[defense] if row in marked]
             gone = [row for row in shown[defense] if row in self.view.beyond]
             parts += [
                 f'<g class="{styles[defense].css}">',
@@ -162,15 +163,15 @@ class _Plot:
     def _line(self, rows: list[Row], mark: Mark, kind: str = "curve") -> str:
         """Cut off where it leaves the axes, as an inner SVG element does."""
         rows = [row for row in rows if row in self.view.drawn]
-        box = f"{LEFT} {TOP} {self.right - LEFT} {self.bottom - TOP}"
-        x, y, width, height = box.split()
+        width, height = self.right - LEFT, self.bottom - TOP
         at = (
             f"{self.x.beyond(row.accuracy.mean)},{self.y.beyond(row.worst(self.metric.name).mean)}"
             for row in rows
         )
         dash = mark.dash.svg if kind == "curve" else ""
         return (
-            f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{box}">'
+            f'<svg x="{LEFT}" y="{TOP}" width="{width}" height="{height}" '
+            f'viewBox="{LEFT} {TOP} {width} {height}">'
             f'<polyline class="{kind}" points="{" ".join(at)}" stroke-dasharray="{dash}"/></svg>'
         )
 

@@ -1,7 +1,6 @@
 """Accuracy against privacy: a curve per defense over its strengths."""
 
 from functools import partial
-from itertools import compress
 from typing import Any
 
 import matplotlib as mpl
@@ -71,12 +70,12 @@ def _panel(
 ) -> list[Text]:
     """Draws a panel; returns the texts that its marks are to have."""
     texts = []
-    rows = board.by_defense
+    rows, marked = board.by_defense, shown.marked
     for name in rows:
         inside = [row for row in rows[name] if row in shown.drawn]
         if name in panel.defenses:
-            _intervals(axes, [row for row in inside if row in shown.marked], metric, styles[name])
-            texts += _curve(axes, inside, metric, styles[name], shown)
+            _intervals(axes, [row for row in inside if row in marked], metric, styles[name])
+            texts += _curve(axes, inside, metric, styles[name], marked, shown.doubted)
         else:
             axes.plot(*_points(inside, metric).T, color=GHOST, linewidth=0.8, zorder=1)
     for row, value in points(board.suite, metric.name):  # published ones: hollow rings, named
@@ -116,20 +115,27 @@ def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
     axes.vlines(x[0], y[1], y[2], **style)
 
 
-def _curve(axes: Axes, rows: list[Row], metric: Metric, mark: Mark, shown: View) -> list[Text]:
+def _curve(
+    axes: Axes,
+    rows: list[Row],
+    metric: Metric,
+    mark: Mark,
+    marked: list[Row],
+    doubted: list[Row],
+) -> list[Text]:
     """Draws a defense; returns the texts at its marks."""
     at = _points(rows, metric)
-    marked = [row in shown.marked for row in rows]
-    style = mark.line | {"markersize": 9 if len(rows) == 1 else 6, "markevery": marked}
+    on_axis = [row in marked for row in rows]
+    style = mark.line | {"markersize": 9 if len(rows) == 1 else 6, "markevery": on_axis}
     axes.plot(*at.T, **style)
-    doubtful = [row in shown.doubted and row in shown.marked for row in rows]
+    doubtful = [row in doubted and row in marked for row in rows]
     if any(doubtful):
         hollow = {"linestyle": "", "markerfacecolor": "white", "markevery": doubtful, "zorder": 3}
         axes.plot(*at.T, **style | hollow)
     ink = mark.ink.figure
     return [
         Text(row.accuracy.mean, row.worst(metric.name).mean, text, ink, most_private)
-        for row, text, most_private in names(list(compress(rows, marked)), metric)
+        for row, text, most_private in names([row for row in rows if row in marked], metric)
     ]
 
 
