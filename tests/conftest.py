@@ -9,11 +9,15 @@ import torch
 from filelock import FileLock
 
 from smashbench.bench.command import main
+from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.suite import toml
+from smashbench.bench.suite.trial import Suite
 from smashbench.datasets import Split
 from smashbench.datasets.photos import Photos
 from tests.commands import bench
 from tests.forged import write_sound
 from tests.plugged import unplugged
+from tests.rescored import TINY, again
 from tests.sets import write_all
 
 torch.set_num_threads(1)
@@ -112,6 +116,26 @@ def run(tmp_path_factory, worker_id) -> Path:
 @pytest.fixture
 def copy(run, tmp_path) -> Path:
     return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+@pytest.fixture
+def tiny() -> Suite:
+    return toml.load("smoke", TINY)
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory) -> Path:
+    """A finished run of ``tiny``. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("tiny")
+    suite = toml.load("smoke", TINY)
+    save_suite(suite, folder)
+    again(suite, folder)
+    return folder
+
+
+@pytest.fixture
+def tiny_copy(tiny_run, tmp_path) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path / "tiny"))
 
 
 @pytest.fixture(scope="session")
