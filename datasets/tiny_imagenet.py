@@ -25,14 +25,17 @@ class TinyImageNet(Stored):
     classes are listed in ``val_annotations.txt``. The classes are those of ``wnids.txt``.
 
     Args:
+        classes: WordNet ids of the classes to use, such as ``n01443537``; empty for all.
         per_class: use the first so many training images of every class; 0 for all.
         seed: seed of the stratified split.
     """
 
     name = "tiny_imagenet"
 
-    def __init__(self, *, per_class: PerClass = 0, seed: Seed = 0) -> None:
-        self.per_class, self.seed = per_class, seed
+    def __init__(
+        self, *, classes: tuple[str, ...] = (), per_class: PerClass = 0, seed: Seed = 0
+    ) -> None:
+        self.classes, self.per_class, self.seed = tuple(classes), per_class, seed
 
     def places(self, root: Path) -> list[Path]:
         return [root / "tiny-imagenet-200", root / "tiny_imagenet"]
@@ -55,7 +58,7 @@ class TinyImageNet(Stored):
 
     @property
     def decoding(self) -> Mapping[str, Any]:
-        return {"version": version()}
+        return {"version": version(), "classes": sorted(self.classes)}
 
     def deal(self, arrays: Arrays) -> tuple[dict[str, Part], int]:
         x, y = arrays["x"], arrays["y"]
@@ -67,16 +70,29 @@ class TinyImageNet(Stored):
         download(URL, root / "tiny-imagenet-200.zip", MD5)
         unpack(root / "tiny-imagenet-200.zip", "tiny-imagenet-200")
 
-    def _classes(self, folder: Path) -> list[str]:
+    def _all(self, folder: Path) -> list[str]:
+        """The classes of the folder."""
         names = self._text(folder / "wnids.txt").split()
         if len(names) < 2 or len(set(names)) < len(names):
             raise DatasetError(f"{folder / 'wnids.txt'} should list two or more classes, each once")
         return sorted(names)
 
+    def _chosen(self, folder: Path) -> list[str]:
+        """Those to use."""
+        names, chosen = self._all(folder), sorted(set(self.classes))
+        if lacking := [name for name in chosen if name not in names]:
+            raise DatasetError(
+                f"{folder / 'wnids.txt'} lists no class {lacking[0]!r}; choose classes from it, "
+                f"such as {names[0]!r}"
+            )
+        if len(chosen) == 1:
+            raise DatasetError(f"{self.name} needs two classes or more, not {chosen[0]!r} alone")
+        return chosen or names
+
     def _train(self, folder: Path) -> list[list[Path]]:
         """The training images, class by class."""
         found = []
-        for name in self._classes(folder):
+        for name in self._chosen(folder):
             place = folder / "train" / name / "images"
             if not place.is_dir():
                 raise self.missing(place)
@@ -86,21 +102,24 @@ class TinyImageNet(Stored):
         return found
 
     def _test(self, folder: Path) -> dict[Path, int]:
-        """The validation images and their labels."""
-        labels = {name: number for number, name in enumerate(self._classes(folder))}
-        file, found = folder / "val" / "val_annotations.txt", {}
+        """The validation images of the chosen classes and their labels."""
+        known = set(self._all(folder))
+        labels = {name: number for number, name in enumerate(self._chosen(folder))}
+        file = folder / "val" / "val_annotations.txt"
+        named: dict[Path, str] = {}
         for number, line in enumerate(self._text(file).splitlines(), 1):
             if not line.strip():
                 continue
-            image, label = (*line.split("\t"), "", "")[:2]
-            if label not in labels:
-                raise DatasetError(f"{file}, line {number}: {label!r} is no class of wnids.txt")
+            image, name = (*line.split("\t"), "", "")[:2]
+            if name not in known:
+                raise DatasetError(f"{file}, line {number}: {name!r} is no class of wnids.txt")
             path = folder / "val" / "images" / image
-            if path in found:
+            if path in named:
                 raise DatasetError(f"{file}, line {number}: {image} is listed again")
             if not path.is_file():
                 raise self.missing(path)
-            found[path] = labels[label]
+            named[path] = name
+        found = {path: labels[name] for path, name in named.items() if name in labels}
         if not found:
             raise DatasetError(f"{file} lists no image")
         return found

@@ -124,6 +124,10 @@ def test_noise_begins_at_the_undefended_row():
     assert one.best.over_noise.mean == pytest.approx(0.3 - 0.1 - 0.1 * 2 / 3)
     assert against_noise(made)["cem", 1]["fvu_over_noise"].mean == pytest.approx(0.4 / 3)
     assert against_noise(made)["none", None]["fvu_over_noise"] is None
+    shown, (none, noise, cem) = view(made, METRICS["fvu"]), made.rows
+    assert shown.line([noise]) == [none, noise]
+    assert shown.line([none]) == [none]
+    assert shown.line([cem]) == [cem]
 
 
 def test_without_an_undefended_row_there_is_no_answer():

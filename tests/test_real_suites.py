@@ -10,14 +10,15 @@ BRIEF = "{mean={},decoder={width=8,blocks=1,max_steps=5}}"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "model", "shape"),
+    ("name", "change", "shape"),
     [
-        ("tiny_imagenet", "{use='resnet20'}", "8x16x16"),
-        ("facescrub", "{use='vgg11',cut=2}", "8x24x24"),
+        ("tiny_imagenet", "dataset.classes=['n01','n03']", "8x16x16"),
+        ("facescrub", "model={use='vgg11',cut=2}", "8x24x24"),
+        ("fashion_mnist", "dataset={use='fashion_mnist'}", "8x8x8"),
     ],
 )
-def test_a_suite_runs_on_images_of_its_size(name, model, shape, sets, here, tmp_path):
-    settings = [f"model={model}", "training.epochs=1", "seeds=[0]", f"attacks={BRIEF}"]
+def test_a_suite_runs_on_images_of_its_size(name, change, shape, sets, here, tmp_path):
+    settings = [change, "training.epochs=1", "seeds=[0]", f"attacks={BRIEF}"]
     overrides = [word for setting in settings for word in ("--set", setting)]
     only = ["--only", "defense=none", "--workers", 1]
     done = here("run", name, *overrides, *only, "--data", sets, "--out", tmp_path)

@@ -15,7 +15,7 @@ from smashbench.datasets.facescrub import FaceScrub
 from smashbench.datasets.folders import by_folder, read_images
 from smashbench.datasets.image_folder import ImageFolder
 from smashbench.datasets.tiny_imagenet import TinyImageNet
-from tests.sets import TINY, cached, flip, pixels
+from tests.sets import TINY, WORDS, cached, flip, pixels
 
 ONE_SET = [name for name, c in DATASETS.items() if c.needs_data and name != "cifar10_foreign"]
 """Those that are read from one folder."""
@@ -101,6 +101,19 @@ def test_tiny_imagenet_reads_grey_images_and_the_flat_validation_folder(sets):
             wanted = torch.from_numpy(np.array(file)).permute(2, 0, 1) / 255
         (place,) = (split.test.x == wanted).flatten(1).all(1).nonzero()[0].tolist()
         assert split.test.y[place] == label
+
+
+def test_chosen_classes_of_tiny_imagenet_are_those_of_the_whole(sets):
+    whole, names = TinyImageNet().load(sets), sorted(WORDS)
+    part = TinyImageNet(classes=(names[3], names[1])).load(sets)
+    assert (part.classes, len(part.test.y)) == (2, 20)
+    for label, old in enumerate((1, 3)):
+        assert torch.equal(part.test.x[part.test.y == label], whole.test.x[whole.test.y == old])
+    assert sum(len(each.y) for each in (part.train, part.val, part.aux)) == 250
+    with pytest.raises(DatasetError, match=f"no class 'n99'; choose .* such as '{names[0]}'"):
+        TinyImageNet(classes=("n99", names[0])).load(sets)
+    with pytest.raises(DatasetError, match="two classes or more"):
+        TinyImageNet(classes=(names[0],)).load(sets)
 
 
 def test_a_folder_per_class_at_any_depth(sets, tmp_path):

@@ -162,11 +162,10 @@ class _Plot:
 
     def _line(self, rows: list[Row], mark: Mark, kind: str = "curve") -> str:
         """Cut off where it leaves the axes, as an inner SVG element does."""
-        rows = [row for row in rows if row in self.view.drawn]
         width, height = self.right - LEFT, self.bottom - TOP
         at = (
             f"{self.x.beyond(row.accuracy.mean)},{self.y.beyond(row.worst(self.metric.name).mean)}"
-            for row in rows
+            for row in self.view.line(rows)
         )
         dash = mark.dash.svg if kind == "curve" else ""
         return (

@@ -62,6 +62,14 @@ class View(NamedTuple):
         """Those of the drawn rows whose accuracy is on the axis: they have a mark."""
         return [row for row in self.drawn if self.x[0] <= row.accuracy.mean <= self.x[1]]
 
+    def line(self, rows: list[Row]) -> list[Row]:
+        """Those of a defense's rows that its line goes through. That of plain noise begins at the
+        undefended row, as it does in comparisons."""
+        drawn = [row for row in rows if row in self.drawn]
+        if drawn and drawn[0].role == "baseline":
+            return [row for row in self.drawn if row.role == "control"] + drawn
+        return drawn
+
     def within(self, panel: Panel) -> "View":
         """The same for one panel of several: its axis of accuracy spans what its own defenses and
         the undefended rows do, and at least ``PART`` of the whole. Plain noise, which often spans

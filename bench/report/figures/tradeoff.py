@@ -72,12 +72,13 @@ def _panel(
     texts = []
     rows, marked = board.by_defense, shown.marked
     for name in rows:
-        inside = [row for row in rows[name] if row in shown.drawn]
+        line = shown.line(rows[name])
         if name in panel.defenses:
-            _intervals(axes, [row for row in inside if row in marked], metric, styles[name])
-            texts += _curve(axes, inside, metric, styles[name], marked, shown.doubted)
+            own = [row for row in rows[name] if row in marked]
+            _intervals(axes, own, metric, styles[name])
+            texts += _curve(axes, line, own, metric, styles[name], shown.doubted)
         else:
-            axes.plot(*_points(inside, metric).T, color=GHOST, linewidth=0.8, zorder=1)
+            axes.plot(*_points(line, metric).T, color=GHOST, linewidth=0.8, zorder=1)
     for row, value in points(board.suite, metric.name):  # published ones: hollow rings, named
         axes.plot(row.accuracy, value, "o", color=SOFT, markerfacecolor="none", markersize=7)
         texts.append(Text(row.accuracy, value, row.name, SOFT, first=False))
@@ -117,25 +118,23 @@ def _intervals(axes: Axes, rows: list[Row], metric: Metric, mark: Mark) -> None:
 
 def _curve(
     axes: Axes,
+    line: list[Row],
     rows: list[Row],
     metric: Metric,
     mark: Mark,
-    marked: list[Row],
     doubted: list[Row],
 ) -> list[Text]:
-    """Draws a defense; returns the texts at its marks."""
-    at = _points(rows, metric)
-    on_axis = [row in marked for row in rows]
-    style = mark.line | {"markersize": 9 if len(rows) == 1 else 6, "markevery": on_axis}
-    axes.plot(*at.T, **style)
-    doubtful = [row in doubted and row in marked for row in rows]
-    if any(doubtful):
-        hollow = {"linestyle": "", "markerfacecolor": "white", "markevery": doubtful, "zorder": 3}
-        axes.plot(*at.T, **style | hollow)
+    """Draws a defense: a line, and a mark at each of the rows; returns the texts at the marks."""
+    axes.plot(*_points(line, metric).T, **mark.line | {"marker": ""})
+    style = mark.line | {"markersize": 9 if len(line) == 1 else 6, "linestyle": ""}
+    axes.plot(*_points(rows, metric).T, **style)
+    doubtful = [row for row in rows if row in doubted]
+    hollow = {"markerfacecolor": "white", "zorder": 3}
+    axes.plot(*_points(doubtful, metric).T, **style | hollow)
     ink = mark.ink.figure
     return [
         Text(row.accuracy.mean, row.worst(metric.name).mean, text, ink, most_private)
-        for row, text, most_private in names([row for row in rows if row in marked], metric)
+        for row, text, most_private in names(rows, metric)
     ]
 
 
