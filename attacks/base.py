@@ -145,15 +145,25 @@ class Knowledge:
         if self.groups is not None:
             _, group, sizes = self.groups.unique(return_inverse=True, return_counts=True)
             of = f" of {len(sizes)} groups"
-            shuffled = torch.randperm(len(sizes), generator=generator).to(order.device)
-            before = sizes[shuffled].cumsum(0) - sizes[shuffled]
-            chosen = torch.zeros_like(sizes).bool()
-            chosen[shuffled] = before < round(share * n)
-            held = chosen[group[order]]
+            held = held_groups(sizes, round(share * n), generator)[group[order]]
         fit, val = order[~held], order[held]
         if min(len(fit), len(val)) < 2:
             raise AttackError(f"{n} aux images{of} are too few to hold out {share:.0%}: give more")
         return fit, val
+
+
+def held_groups(sizes: Tensor, least: int, generator: torch.Generator) -> Tensor:
+    """Which of some groups (G,) bool to hold out, given their sizes: in random order until at least
+    so many images are held out. A group that would add more than that beyond it is passed over; so
+    the fewest are held out where every group is so large."""
+    held, count = torch.zeros_like(sizes).bool(), 0
+    order = torch.randperm(len(sizes), generator=generator)
+    for each, size in zip(order.tolist(), sizes[order.to(sizes.device)].tolist(), strict=True):
+        if count < least and count + size <= 2 * least:
+            held[each], count = True, count + size
+    if not count:
+        held[sizes.argmin()] = True
+    return held
 
 
 SERVICES: dict[str, Grant] = {

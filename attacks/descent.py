@@ -75,7 +75,7 @@ def doubled(
     while (error := validate(net)) < inf:
         best = min(history)
         if len(history) > 1:  # the first cycle doubles nothing
-            gain = 1 - error / max(best, 1e-12)
+            gain = (best - error) / max(best, 1e-12)
         if error < best:
             kept = deepcopy(net)
         history.append(error)

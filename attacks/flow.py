@@ -1,5 +1,6 @@
 """Conditional flow matching: samples of the images that a release may stem from."""
 
+from collections.abc import Sequence
 from math import inf, isfinite
 from typing import Annotated, ClassVar, Self
 
@@ -130,13 +131,15 @@ class _Velocity(nn.Module):
 
     def __init__(self, pairs: Pairs, width: int, blocks: int) -> None:
         super().__init__()
-        z, x = as_map(pairs[0]), pairs[1]
-        channels, *size = x.shape[1:]
-        self.factor = next(f for f in (4, 2, 1) if all(pixels % f == 0 for pixels in size))
+        x = pairs[1]
+        channels, *self.size = x.shape[1:]
+        z = as_map(pairs[0], self.size)
+        self.factor = next(f for f in (4, 2, 1) if all(n % f == 0 for n in self.size))
+        self.fold = _fold(z.shape[2:], [n // self.factor for n in self.size])
         self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
         self.register_buffer("std", spread(z))
         pixels = channels * self.factor**2
-        self.stem = nn.Conv2d(2 * pixels + z.shape[1], width, 3, padding=1)
+        self.stem = nn.Conv2d(2 * pixels + z.shape[1] * self.fold**2, width, 3, padding=1)
         self.first = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(blocks))
         self.time = nn.ModuleList(nn.Linear(2 * FREQUENCIES, width) for _ in range(blocks))
         self.second = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(blocks))
@@ -146,7 +149,7 @@ class _Velocity(nn.Module):
 
     def forward(self, r: Tensor, t: Tensor, start: Tensor, z: Tensor) -> Tensor:
         seen = pixel_unshuffle(torch.cat([r, start - 0.5], 1), self.factor)
-        sent = (as_map(z) - self.mean) / self.std
+        sent = pixel_unshuffle((as_map(z, self.size) - self.mean) / self.std, self.fold)
         if sent.shape[2:] != seen.shape[2:]:
             sent = interpolate(sent, seen.shape[2:])
         angles = torch.pi * t.flatten(1) * torch.arange(1, FREQUENCIES + 1, device=t.device)
@@ -156,3 +159,14 @@ class _Velocity(nn.Module):
             inner = first(silu(low)) + time(when)[:, :, None, None]
             low = low + second(silu(inner))
         return pixel_shuffle(self.out(silu(low)), self.factor)
+
+
+def _fold(places: Sequence[int], wanted: Sequence[int]) -> int:
+    """How many rows, and columns, of features belong to one of the places that are ``wanted``; 1
+    where they are no finer, or no whole number.
+
+    >>> [_fold(places, (4, 4)) for places in ((4, 4), (16, 16), (8, 16), (2, 2))]
+    [1, 4, 1, 1]
+    """
+    (rows, no_rows), (columns, no_columns) = map(divmod, places, wanted)
+    return rows if rows == columns and rows and not (no_rows or no_columns) else 1

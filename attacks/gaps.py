@@ -7,7 +7,7 @@ from smashbench.attacks.base import Knowledge, finite
 from smashbench.attacks.network import as_map
 
 SEEN = 2000
-"""Images whose releases say what is usual."""
+"""Images whose releases say what is usual, spread over all, which may be stored class by class."""
 RARE = 0.001
 """Share of the releases of a channel below which gaps, or features that were sent, are no news."""
 
@@ -28,8 +28,10 @@ class Gaps:
     """
 
     def __init__(self, knowledge: Knowledge) -> None:
-        index = torch.arange(min(SEEN, len(knowledge.images)), device=knowledge.images.device)
-        z = as_map(finite(knowledge.draw(index)))
+        n, device = len(knowledge.images), knowledge.images.device
+        index = torch.linspace(0, n - 1, min(SEEN, n), device=device).round().long()
+        self.size = knowledge.images.shape[2:]
+        z = as_map(finite(knowledge.draw(index)), self.size)
         sent = z != 0
         share = sent.float().mean((0, 2, 3))[:, None, None]
         self.always, self.never = share > 1 - RARE, share < RARE
@@ -39,7 +41,7 @@ class Gaps:
 
     def shown(self, z: Tensor) -> Tensor:
         """Releases (B, ...) as maps (B, 2C', H', W'): features, and 1 where they were sent."""
-        z = as_map(z)
+        z = as_map(z, self.size)
         sent = self._sent(z)
         shown = sent & ~self.never
         return torch.cat([self._clipped(z.where(sent, self.mean)), shown.to(z.dtype)], 1)
@@ -49,7 +51,7 @@ class Gaps:
         feature over the releases that sent it, the spread among these, and how often it was sent,
         from 0 to 1. The order of the releases does not matter."""
         n = z.shape[1]
-        maps = as_map(z.flatten(0, 1)).unflatten(0, (-1, n))
+        maps = as_map(z.flatten(0, 1), self.size).unflatten(0, (-1, n))
         sent = self._sent(maps).to(z.dtype)
         count = sent.sum(1)
         mean = torch.where(count > 0, maps.sum(1) / count.clamp_min(1), self.mean)

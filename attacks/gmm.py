@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge, Gt, Lt, MinLen
 from torch import Tensor
 
-from smashbench.attacks.base import Attack, Knowledge, releases
+from smashbench.attacks.base import MEMORY, Attack, Knowledge, releases, require_memory
 from smashbench.attacks.ridge import Ridge
 
 SHRINKAGES = (0.0, 0.03, 0.1, 0.3, 0.6, 0.9)
@@ -28,7 +28,8 @@ class Gmm(Attack):
     responsibility of zero outside that class, and the same pooled covariances to shrink to.
 
     Args:
-        components: numbers of components to try (with ``by_class``: in each class, and one).
+        components: numbers of components to try (with ``by_class``: in each class, and one); those
+            that do not fit in memory are left out.
         by_class: one mixture per predicted class.
         rank: principal components of z~ and of x that the responsibilities see.
         draws: releases per image that the moments are averaged over.
@@ -64,7 +65,7 @@ class Gmm(Attack):
         scores = _scores(z, x, self.rank)
         if not scores.z.shape[1]:  # nothing is sent: the mean image is all there is
             return self
-        for k in (1, *self.components) if self.by_class else self.components:
+        for k in self._numbers(len(label.unique()), z.shape[1], x.shape[1]):
             statistics = _statistics(z, x, scores, label, k, len(fit) / len(z))
             if statistics is None:
                 continue
@@ -76,11 +77,28 @@ class Gmm(Attack):
                     self.n_components_, self.shrinkage_ = len(statistics.weight), shrinkage
         return self
 
+    def _numbers(self, classes: int, features: int, pixels: int) -> list[int]:
+        """Numbers of components to try that fit in memory.
+
+        Raises:
+            OversizedError: the smallest does not.
+        """
+        wanted = sorted({1, *self.components} if self.by_class else {*self.components})
+        needed = [_bytes(k * classes, features, pixels) for k in wanted]
+        least = f"{wanted[0] * classes} regressions on {features} features"
+        require_memory(needed[0], least)
+        return [k for k, size in zip(wanted, needed, strict=True) if size <= MEMORY]
+
     def reconstruct(self, z: Tensor) -> Tensor:
         if self.mixture_ is None:
             return self.ridge_.reconstruct(z)
         guess = self.mixture_.predict(z.flatten(1), self.predict_(z))
         return guess.view(-1, *self.ridge_.image_shape_)
+
+
+def _bytes(components: int, features: int, pixels: int) -> float:
+    """What a mixture needs: four times its covariances in double precision, and regressions."""
+    return components * features * (32.0 * features + 16.0 * pixels)
 
 
 def _one_class(z: Tensor) -> Tensor:

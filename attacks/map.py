@@ -9,21 +9,23 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 
 from smashbench.attacks.base import Knowledge, WhiteBox, releases, resolution
-from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.query_decoder import QueryDecoder
 
 ANCHORS = (0.03, 0.3)
 """Candidates for the weight of the distance from the start."""
 
 
-class Map(Decoder):
-    """White-box optimisation of the image, for a whole batch at once, started from a ``Decoder``.
+class Map(QueryDecoder):
+    """White-box optimisation of the image, for a whole batch at once, started from a
+    ``QueryDecoder``: who holds the client can release any image.
 
     It minimises
 
-        sum_d (z~ - f(x))_d^2 / v + anchor sum_p (x - x_0)_p^2 / rho^2 + tv sum_p |grad x|_p / rho
+        sum_d (z~ - f(x))_d^2 / v_d + anchor sum_p (x - x_0)_p^2 / rho^2 + tv sum_p |grad x|_p / rho
 
-    with f(x) the release expected for x, and v and rho^2 the mean squared residuals of release
-    and image that the start x_0 leaves on the attacker's validation images. Noise that is added
+    with f(x) the release expected for x, and v and rho^2 the mean squared residuals of release,
+    for every channel, and of the image that the start x_0 leaves on the attacker's validation
+    images. Noise that is added
     has mean 0; any other randomness of a defense is averaged over draws at every step
     (expectation over transformation, Athalye et al., ICML 2018). Both weights, and
     whether to move from the start at all, are chosen on the attacker's validation images.
@@ -35,7 +37,7 @@ class Map(Decoder):
         tuning: validation images that choose the weights.
     """
 
-    needs = frozenset({"pairs", "client"})
+    needs = frozenset({"pairs", "query", "client"})
     weights: ClassVar[tuple[float, ...]] = (0.0, 0.1, 0.3)
     """Candidates for the weight of the prior."""
 
@@ -60,8 +62,8 @@ class Map(Decoder):
         self.expected_ = _expected(client, self.draws)
         start = super().reconstruct(z)
         with torch.no_grad():
-            self.v_ = float(
-                (z - self.expected_(start)).square().mean().maximum(resolution(z).square())
+            self.v_ = _by_channel((z - self.expected_(start)).square()).maximum(
+                resolution(z).square()
             )
         self.rho_ = max(float((x - start).square().mean().sqrt()), 1e-4)
         self.weights_: tuple[float, float] | None = None
@@ -91,7 +93,7 @@ class Map(Decoder):
         optimiser = torch.optim.Adam([x], self.rate * self.rho_, betas=(0.9, 0.99))
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, self.steps)
         for _ in range(self.steps):
-            energy = (z - self.expected_(x)).square().sum() / self.v_
+            energy = ((z - self.expected_(x)).square() / self.v_).sum()
             energy = energy + anchor * (x - start).square().sum() / self.rho_**2
             (x.grad,) = torch.autograd.grad(energy, x)
             if weight:
@@ -101,6 +103,13 @@ class Map(Decoder):
             with torch.no_grad():
                 x.clamp_(0, 1)
         return x.detach()
+
+
+def _by_channel(values: Tensor) -> Tensor:
+    """The means over images and places of values (N, C', H', W'), of tokens (N, T, D) or of
+    vectors (N, D), with as many axes."""
+    places = (2, 3) if values.ndim == 4 else (1,) if values.ndim == 3 else ()
+    return values.mean((0, *places), keepdim=True)
 
 
 def _expected(client: WhiteBox, draws: int) -> Callable[[Tensor], Tensor]:

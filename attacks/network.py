@@ -24,19 +24,39 @@ Pairs = tuple[Tensor, Tensor]
 """Releases (N, ...) and their images (N, C, H, W)."""
 
 
-def as_map(z: Tensor) -> Tensor:
-    """Features as maps (N, C', H', W'): maps as they are, T = n^2 tokens (N, T, D) on a square of
-    n x n places, T = n^2 + 1 tokens so that the first, of no place, is at each of them, too; and
-    anything else as one place."""
+def as_map(z: Tensor, size: Sequence[int]) -> Tensor:
+    """Features as maps (N, C', H', W').
+
+    Args:
+        z: maps, which stay as they are; tokens (N, T, D), which lie on a grid of places (see
+            ``_grid``), or all but the first do, which is then at each of them, too; anything else
+            is at one place.
+        size: (H, W) of the images.
+    """
     if z.ndim == 4:
         return z
-    side = isqrt(z.shape[1]) if z.ndim == 3 else 0
-    if z.ndim == 3 and side**2 == z.shape[1]:
-        return z.mT.reshape(len(z), z.shape[2], side, side)
-    if z.ndim == 3 and side**2 + 1 == z.shape[1]:
-        everywhere = z[:, 0, :, None, None].expand(-1, -1, side, side)
-        return torch.cat([as_map(z[:, 1:]), everywhere], 1)
+    if z.ndim == 3 and (grid := _grid(z.shape[1], size)):
+        return z.mT.unflatten(2, grid)
+    if z.ndim == 3 and (grid := _grid(z.shape[1] - 1, size)):
+        everywhere = z[:, 0, :, None, None].expand(-1, -1, *grid)
+        return torch.cat([as_map(z[:, 1:], size), everywhere], 1)
     return z.flatten(1)[:, :, None, None]
+
+
+def _grid(tokens: int, size: Sequence[int]) -> tuple[int, int] | None:
+    """Rows and columns of so many tokens of images of (H, W) pixels: those at which the pixels of a
+    token are a square, or else a square of tokens, as of images that a client resizes; None where
+    there is neither.
+
+    >>> _grid(16, (32, 32)), _grid(16, (16, 64)), _grid(16, (48, 64)), _grid(15, (32, 32))
+    ((4, 4), (2, 8), (4, 4), None)
+    """
+    height, width = size
+    rows = isqrt(max(tokens, 0) * height // width)
+    if rows and tokens % rows == 0 and rows * width == tokens // rows * height:
+        return rows, tokens // rows
+    side = isqrt(max(tokens, 0))
+    return (side, side) if side and side**2 == tokens else None
 
 
 def spread(z: Tensor) -> Tensor:
@@ -69,7 +89,8 @@ class Network(nn.Module):
         self, pairs: Pairs, held_out: Pairs, width: int, blocks: int, dropped: float
     ) -> None:
         super().__init__()
-        z, x = as_map(pairs[0]), pairs[1]
+        x = pairs[1]
+        z = as_map(pairs[0], x.shape[2:])
         channels, factor = z.shape[1], max(map(_covering, x.shape[2:], z.shape[2:]))
         made = (z.shape[2] * factor, z.shape[3] * factor)
         pixels = x.shape[1] * factor**2
@@ -82,7 +103,8 @@ class Network(nn.Module):
 
         z_held, x_held = held_out
         self.linear = _neighbourhood_map(
-            (self._standardised(z), low(x)), (self._standardised(as_map(z_held)), low(x_held))
+            (self._standardised(z), low(x)),
+            (self._standardised(as_map(z_held, x.shape[2:])), low(x_held)),
         )
         self.stem = nn.Conv2d(channels, width, 3, padding=1)
         self.context = nn.Linear(width, width)
@@ -101,7 +123,8 @@ class Network(nn.Module):
             hidden: its units; 0 for none.
             features: the shape of a release.
         """
-        channels, *places = as_map(torch.empty(1, *features, device="meta")).shape[1:]
+        release = torch.empty(1, *features, device="meta")
+        channels, *places = as_map(release, self.image.shape[1:]).shape[1:]
         made = self.stem.out_channels * prod(places)
         if hidden * (channels * prod(places) + made) > PATH:
             return None
@@ -114,7 +137,9 @@ class Network(nn.Module):
         return (z - self.mean) / self.std
 
     def forward(self, z: Tensor) -> Tensor:
-        z = self._standardised(as_map(z)).contiguous(memory_format=torch.channels_last)
+        z = self._standardised(as_map(z, self.image.shape[1:])).contiguous(
+            memory_format=torch.channels_last
+        )
         low = self.stem(z)
         low = low + self.context(low.mean((2, 3)))[:, :, None, None]
         if self.wide:

@@ -17,6 +17,9 @@ BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Of the kernels, times the mean squared distance."""
 QUIET = -4.0
 """Logarithm of the standard deviation that the noise of the stand-in has at the start."""
+LOUD_RATE = 10.0
+"""Learning rate of that logarithm, times that of the stand-in: 1,500 steps of Adam at .001 move a
+number by 1.5 at most, which is too little to reach a standard deviation of .4."""
 
 
 class Shadow(Decoder):
@@ -79,7 +82,11 @@ class Shadow(Decoder):
         z = finite(drawn())  # once: a check in every step would wait for the device
         stand_in = _StandIn(knowledge.architecture, x[:2], z)
         judge = _Judge(z)
-        ours = torch.optim.Adam(stand_in.parameters(), self.shadow_lr, betas=(0.5, 0.99))
+        groups: list[dict[str, Any]] = [
+            {"params": stand_in.encoder.parameters()},
+            {"params": [stand_in.loud], "lr": LOUD_RATE * self.shadow_lr},
+        ]
+        ours = torch.optim.Adam(groups, self.shadow_lr, betas=(0.5, 0.99))
         theirs = torch.optim.Adam(judge.parameters(), self.shadow_lr / 2, betas=(0.5, 0.99))
         stand_in.train()
         for _ in range(self.shadow_steps):
@@ -142,6 +149,7 @@ def discrepancy(a: Tensor, b: Tensor) -> Tensor:
     the mean of Gaussian kernels whose bandwidths are multiples of the mean squared distance."""
     n, m = len(a), len(b)
     both = torch.cat([a, b]).flatten(1)
+    both = both - both.mean(0)  # distances are differences of squares
     squares = both.square().sum(1)
     away = (squares[:, None] + squares - 2 * both @ both.T).clamp_min(0)
     unit = away.detach().sum() / (n + m) / (n + m - 1)

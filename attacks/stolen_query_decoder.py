@@ -1,6 +1,7 @@
 """A decoder that makes up its own training images, and releases them with a copy of the client."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
+from math import inf
 from typing import Annotated, Any, Self
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.functional import mse_loss, pixel_unshuffle, silu
 from smashbench.attacks.base import AttackError, Knowledge, releases
 from smashbench.attacks.decoder import Decoder
 from smashbench.attacks.descent import descend
-from smashbench.attacks.network import as_map
+from smashbench.attacks.network import as_map, spread
 
 
 class StolenQueryDecoder(Decoder):
@@ -41,12 +42,13 @@ class StolenQueryDecoder(Decoder):
     def fit(self, knowledge: Knowledge) -> Self:
         fit, val = knowledge.parts(self.val_share)
         z, x = releases(knowledge, fit, 2)
-        twice = as_map(z).unflatten(0, (-1, len(fit)))
+        z = as_map(z, x.shape[2:])
+        twice = z.unflatten(0, (-1, len(fit)))
         self.noise_ = ((twice[0] - twice[-1]).square().mean(0) / 2).sqrt()
-        copy = Copy(x, as_map(z), self.copy_width).to(x.device)
-        losses = (  # of one batch more than is used: the numbers of strength depend on it
-            mse_loss(copy(knowledge.images[index]), as_map(knowledge.draw(index)))
-            for index, _ in zip(self._batches(fit), range(self.copy_steps), strict=False)
+        copy = Copy(x, z, self.copy_width).to(x.device)
+        losses = (
+            copy.loss(knowledge.images[index], as_map(knowledge.draw(index), x.shape[2:]))
+            for index in islice(self._batches(fit), self.copy_steps)
         )
         descend(copy, losses, self.copy_steps, lr=self.lr, adam_lr=self.adam_lr)
         self.copy_ = copy.requires_grad_(False)
@@ -58,12 +60,13 @@ class StolenQueryDecoder(Decoder):
         made = x[:half].flip(3)
         copied = self.copy_(made)
         copied = copied + self.noise_ * torch.randn_like(copied)
-        known = as_map(knowledge.draw(index[half:]))
+        known = as_map(knowledge.draw(index[half:]), x.shape[2:])
         return torch.cat([copied, known]), torch.cat([made, x[half:]])
 
 
 class Copy(nn.Module):
-    """Images to what a client makes of them: four convolutions at the resolution of its features.
+    """Images to what a client makes of them: four convolutions at the resolution of its features,
+    which it learns in units of their spread.
 
     Args:
         x: images (N, C, H, W).
@@ -73,6 +76,9 @@ class Copy(nn.Module):
     Raises:
         AttackError: the features do not tile the image.
     """
+
+    mean: Tensor
+    std: Tensor
 
     def __init__(self, x: Tensor, z: Tensor, width: int) -> None:
         super().__init__()
@@ -87,8 +93,18 @@ class Copy(nn.Module):
             nn.Conv2d(inputs, outputs, 3, padding=1) for inputs, outputs in pairwise(sizes)
         )
         self.out = nn.Conv2d(width, z.shape[1], 3, padding=1)
+        self.register_buffer("mean", z.mean((0, 2, 3), keepdim=True))
+        self.register_buffer("std", spread(z))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Features (B, C', H', W') of images."""
+        return self.mean + self.std.where(self.std < inf, 0) * self._standardised(x)
+
+    def loss(self, x: Tensor, z: Tensor) -> Tensor:
+        """The mean squared error of what it makes of images, in units of the spread."""
+        return mse_loss(self._standardised(x), (z - self.mean) / self.std)
+
+    def _standardised(self, x: Tensor) -> Tensor:
         low = pixel_unshuffle(x - 0.5, self.factor)
         for layer in self.layers:
             low = silu(layer(low))

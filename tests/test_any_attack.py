@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from smashbench.attacks import ATTACKS
-from smashbench.attacks.base import AttackError, releases
+from smashbench.attacks.base import AttackError, held_groups, releases
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.wall import grant
 from tests.fitted import victim_of
 from tests.worlds import LEARNING, PAIRED, SMALL, blurred, images, served, world
 
-QUERYING = {"query_decoder", "unrolled"}
+QUERYING = {name for name, attack in ATTACKS.items() if "query" in attack.needs}
 """Attacks that are fitted to releases of images that they make up."""
 
 
@@ -56,6 +56,17 @@ def test_images_of_one_group_are_all_fitted_on_or_all_held_out():
     assert len(alone.parts(0.2)[1]) == 12
     with pytest.raises(AttackError, match="60 aux images of 1 groups are too few to hold out 20%"):
         replace(known, groups=torch.zeros(60)).parts(0.2)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_group_of_most_images_is_fitted_on(place):
+    sizes = torch.full((5,), 10)
+    sizes[place] = 1000
+    for seed in range(5):
+        held = held_groups(sizes, 156, torch.Generator().manual_seed(seed))
+        assert held.tolist() == [size == 10 for size in sizes.tolist()]
+    held = held_groups(torch.tensor([300, 200, 250]), 20, torch.Generator().manual_seed(0))
+    assert held.tolist() == [False, True, False]  # all are too large: the smallest
 
 
 @pytest.mark.parametrize(
@@ -143,10 +154,9 @@ def test_the_reference_decoder_says_what_it_cannot_do():
         ATTACKS["reference_decoder"]().fit(big)
 
 
-@pytest.mark.parametrize("name", ["query_decoder", "map"])
-def test_an_attack_without_its_knowledge_says_what_it_needs(name):
-    blind = grant({"pairs"}, world(images(60), blurred(0.1)))
-    (missing,) = ATTACKS[name]().needs - {"pairs"}
+@pytest.mark.parametrize(("name", "missing"), [("query_decoder", "query"), ("map", "client")])
+def test_an_attack_without_its_knowledge_says_what_it_needs(name, missing):
+    blind = grant(ATTACKS[name]().needs - {missing}, world(images(60), blurred(0.1)))
     with pytest.raises(AttackError, match=f"needs the grant {missing!r}"):
         ATTACKS[name](**SMALL[name]).fit(blind)
 

@@ -7,6 +7,7 @@ from sklearn import linear_model
 from torch import Tensor
 
 from smashbench.attacks import Knowledge
+from smashbench.attacks import gmm as gmm_module
 from smashbench.attacks.class_mean import ClassMean
 from smashbench.attacks.gmm import SHRINKAGES, Gmm, _scores, _statistics
 from smashbench.attacks.knn import Knn
@@ -77,6 +78,44 @@ def test_what_says_nothing_gives_the_mean_image(attack):
     assert np.median(errors) == pytest.approx(mean, rel=0.03)
 
 
+def unscaled(attack: Knn) -> Knn:
+    """The same, with features in the unit in which they are sent."""
+    attack.features_, attack.unit_ = attack.features_ * attack.unit_, torch.ones(())
+    return attack
+
+
+def test_neighbours_are_not_ruled_by_the_feature_in_the_largest_unit():
+    """One of three channels a hundred times as large, its noise too."""
+    train, test = images(300), images(100)
+    unit = torch.tensor([1.0, 1.0, 100.0])[:, None, None]
+    errors = []
+    for scale in (torch.ones(3, 1, 1), unit):
+        torch.manual_seed(0)
+
+        def release(x: Tensor, scale: Tensor = scale) -> Tensor:
+            return scale * blurred(0.1)(x)
+
+        errors.append(error(Knn().fit(world(train, release)), test, release))
+    assert errors[1] == pytest.approx(errors[0], rel=0.05)
+
+
+def test_neighbours_weigh_features_by_their_noise():
+    """A third of the channels is almost nothing but noise."""
+    train, test = images(300), images(100)
+    noise = torch.tensor([0.01, 0.01, 1.0])[:, None, None]
+
+    def release(x: Tensor) -> Tensor:
+        z = blurred(0.0)(x)
+        return z + noise * torch.randn_like(z)
+
+    def without(x: Tensor) -> Tensor:
+        return release(x)[:, :2]
+
+    torch.manual_seed(0)
+    known = error(Knn().fit(world(train, without)), test, without)
+    assert error(Knn().fit(world(train, release)), test, release) < 1.1 * known
+
+
 def test_neighbours_lose_nothing_by_a_little_noise():
     """Where noise is far below the distances between images, they are averaged as if there were
     none, instead of naming the nearest one."""
@@ -87,7 +126,7 @@ def test_neighbours_lose_nothing_by_a_little_noise():
         attack = Knn().fit(world(train, blurred(noise)))
         errors.append(error(attack, test, blurred(noise)))
     assert errors[1] == pytest.approx(errors[0], rel=0.02)
-    nearest = Knn().fit(world(train, blurred(0.001)))
+    nearest = unscaled(Knn().fit(world(train, blurred(0.001))))
     nearest.bandwidth_ = 0.008  # the widest in units of that noise
     assert error(nearest, test, blurred(0.001)) > 1.05 * errors[1]
 
@@ -145,7 +184,7 @@ def test_gmm_beats_ridge_where_the_world_is_a_mixture():
 def test_neighbours_with_the_true_noise_are_the_posterior_mean():
     """Two images, one release between them: weights by Bayes' rule."""
     x = torch.rand(40, 3, 8, 8)
-    attack = Knn(draws=8).fit(world(x, blurred(0.3)))
+    attack = unscaled(Knn(draws=8).fit(world(x, blurred(0.3))))
     attack.bandwidth_ = 0.3
     z = blurred(0.3)(x[:5])
     distance = (z.flatten(1)[:, None] - attack.features_).double().square().sum(2)
@@ -159,8 +198,8 @@ def test_neighbours_with_the_true_noise_are_the_posterior_mean():
 def test_neighbours_measure_the_noise_and_find_an_image_they_know():
     x = images(100)
     noisy = Knn().fit(world(x, blurred(0.05)))
-    assert 0.04 < noisy.bandwidth_ < 0.5
-    exact = Knn().fit(world(x, blurred(0.0)))
+    assert 0.04 < noisy.bandwidth_ * float(noisy.unit_.mean()) < 0.5
+    exact = unscaled(Knn().fit(world(x, blurred(0.0))))
     exact.bandwidth_ = 1e-3
     torch.testing.assert_close(exact.reconstruct(blurred(0.0)(x[:9])), x[:9])
 
@@ -216,6 +255,16 @@ def test_neighbours_do_not_depend_on_the_scale_and_place_of_features(scale):
         attack = Knn().fit(world(x[:150], release))
         errors.append(error(attack, x[150:], release))
     assert errors[1] == pytest.approx(errors[0], rel=0.02)
+
+
+def test_a_mixture_tries_as_many_components_as_fit_in_memory(monkeypatch):
+    """Regressions on 48 features: 48 (32 * 48 + 16 * 192) bytes each."""
+    known = world(images(300), blurred(0.1))
+    monkeypatch.setattr(gmm_module, "MEMORY", 3 * 48 * (32 * 48 + 16 * 192))
+    tried = []
+    monkeypatch.setattr(gmm_module, "_statistics", lambda *given: tried.append(given[4]))
+    Gmm(components=(2, 3, 4)).fit(known)
+    assert tried == [2, 3]
 
 
 def test_gmm_of_features_in_a_subspace():

@@ -215,7 +215,7 @@ def test_with_time_and_an_encoder_there_are_queries_gradients_and_decoders(world
     assert found.short == {"knowledge": "", "what_if": ""}
     assert {each.defense for each in found.what_if} == {"none", *SWEPT}
     knows = set(found.to_frame().knows)
-    assert knows == {"images of its own", "pairs", "pairs + query", "pairs + client"}
+    assert knows == {"images of its own", "pairs", "pairs + query", "pairs + query + client"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from smashbench.attacks import decoder
 from smashbench.attacks.averaging import Averaging
 from smashbench.attacks.base import AttackError, OversizedError, WhiteBox
 from smashbench.attacks.decoder import Decoder, _ssim_l1
-from smashbench.attacks.map import Map, _expected, _total_variation
+from smashbench.attacks.map import Map, _by_channel, _expected, _total_variation
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.reference_decoder import ReferenceDecoder, reference_network
 from smashbench.attacks.ridge import Ridge
@@ -138,6 +138,15 @@ def test_map_repairs_a_decoder_that_learned_little():
     start = Decoder.reconstruct(attack, encoder(test))
     moved = attack.reconstruct(encoder(test))
     assert (moved - test).square().mean() < 0.5 * (start - test).square().mean()
+
+
+def test_what_a_start_misses_is_measured_channel_by_channel():
+    """Of maps, of tokens, and of vectors, whose every feature is one."""
+    unit = torch.tensor([1.0, 100.0])
+    maps = unit[:, None, None] * torch.ones(5, 2, 3, 4)
+    assert torch.equal(_by_channel(maps), unit.view(1, 2, 1, 1))
+    assert torch.equal(_by_channel(maps.flatten(2).mT), unit.view(1, 1, 2))
+    assert torch.equal(_by_channel(unit * torch.ones(5, 2)), unit.view(1, 2))
 
 
 def test_map_expects_what_the_defense_sends():

@@ -39,6 +39,12 @@ def test_cycles_double_until_one_gains_little():
     assert done.converged
 
 
+def test_what_errs_by_nothing_has_converged():
+    done, _ = trained([0.0, 0.0, 0.0, 0.0])
+    assert done.converged
+    assert done.history == [0.0, 0.0, 0.0]
+
+
 def test_the_first_cycle_says_nothing_about_convergence():
     done, lengths = trained([1.0, 0.999, 0.5, 0.499])
     assert lengths == [10, 20, 40]

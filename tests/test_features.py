@@ -20,17 +20,29 @@ SHAPES = {"vector": (24,), "tokens": (4, 6), "odd_tokens": (3, 8), "map": (6, 2,
 
 def test_tokens_lie_on_a_square_and_anything_else_at_one_place():
     z = torch.arange(24.0).view(1, 4, 6)
-    found = as_map(z)
+    found = as_map(z, (8, 8))
     assert found.shape == (1, 6, 2, 2)
     assert torch.equal(found[0, :, 0, 1], z[0, 1])
     first = torch.arange(30.0).view(1, 5, 6)  # a token of no place, and four on a square
-    found = as_map(first)
+    found = as_map(first, (8, 8))
     assert found.shape == (1, 12, 2, 2)
     assert torch.equal(found[0, :6, 1, 0], first[0, 3])
     assert torch.equal(found[0, 6:, 1, 1], first[0, 0])
-    assert as_map(torch.rand(2, 3, 8)).shape == (2, 24, 1, 1)
-    assert as_map(torch.rand(2, 24)).shape == (2, 24, 1, 1)
-    assert as_map(torch.rand(2, 6, 2, 2)).shape == (2, 6, 2, 2)
+    assert as_map(torch.rand(2, 3, 8), (8, 8)).shape == (2, 24, 1, 1)
+    assert as_map(torch.rand(2, 24), (8, 8)).shape == (2, 24, 1, 1)
+    assert as_map(torch.rand(2, 6, 2, 2), (8, 8)).shape == (2, 6, 2, 2)
+
+
+def test_tokens_of_wide_images_lie_on_a_wide_grid():
+    """Those of square patches: 16 tokens of 16x64 pixels are 2x8, although 16 is a square."""
+    x = torch.rand(2, 3, 16, 64)
+    patches = torch.nn.functional.pixel_unshuffle(x, 8)
+    tokens = patches.flatten(2).mT
+    assert torch.equal(as_map(tokens, (16, 64)), patches)
+    with_class = torch.cat([tokens.mean(1, keepdim=True), tokens], 1)
+    found = as_map(with_class, (16, 64))
+    assert torch.equal(found[:, : patches.shape[1]], patches)
+    assert found.shape == (2, 2 * patches.shape[1], 2, 8)
 
 
 def release(shape):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smashbench.attacks import Knowledge
-from smashbench.attacks.flow import Flow
+from smashbench.attacks.flow import Flow, _Velocity
 
 SPREAD, NOISE = 0.1, 0.1
 OPTIONS = {"width": 32, "blocks": 1, "cycle": 200, "max_steps": 200, "samples": 1, "euler": 20}
@@ -53,6 +53,17 @@ def test_cycles_double_until_the_loss_gains_little_or_the_budget_is_spent(fitted
     enough = Flow(**small, max_steps=1000, min_gain=0.9).fit(known)
     assert len(enough.history_) == 3
     assert enough.converged_
+
+
+@pytest.mark.parametrize("places", [(16, 16), (8, 8), (4, 4), (2, 2)])
+def test_every_feature_reaches_the_velocity(places):
+    """Finer than the network's own places, as fine, and coarser."""
+    z = torch.rand(2, 3, *places, requires_grad=True)
+    x = torch.rand(2, 1, 16, 16)
+    velocity = _Velocity((z.detach(), x), 8, 1)
+    torch.nn.init.normal_(velocity.out.weight)
+    velocity(x, torch.rand(2, 1, 1, 1), x, z).square().sum().backward()
+    assert z.grad.abs().min() > 0
 
 
 def test_images_of_odd_sizes_and_features_of_another_grid_are_no_special_case():

@@ -7,7 +7,7 @@ from torch.nn.functional import avg_pool2d
 from smashbench.attacks.averaging import Averaging
 from smashbench.attacks.base import WhiteBox
 from smashbench.attacks.decoder import Decoder
-from smashbench.attacks.gaps import Gaps
+from smashbench.attacks.gaps import SEEN, Gaps
 from smashbench.attacks.map import Map
 from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.set_decoder import SetDecoder
@@ -33,6 +33,15 @@ def of(defense, x):
 
 def gaps_of(z):
     return Gaps(served(world(torch.rand(len(z), 3, 8, 8), encode), draw=lambda index: z[index]))
+
+
+def test_what_is_usual_is_learned_from_images_of_every_class():
+    """Stored class by class, as folders of images are: the last third alone sends channel 1."""
+    z = torch.rand(3 * SEEN, 2, 1, 1) + 0.5
+    z[: 2 * SEEN, 1] = 0
+    gaps = gaps_of(z)
+    assert not gaps.never.any()
+    assert gaps.mean[1] == pytest.approx(1.0, abs=0.05)
 
 
 def test_gaps_are_filled_and_shown_by_hand():

@@ -1,5 +1,7 @@
 """Attacks that copy the client, or learn how to search through it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import avg_pool2d, interpolate
@@ -52,6 +54,16 @@ def test_the_copy_releases_what_the_client_would(stolen):
     missed = (stolen.copy_(made) - truth).square().mean() / truth.var(0).mean()
     assert missed < 0.1
     assert stolen.noise_.mean() == pytest.approx(NOISE, rel=0.05)
+
+
+def test_the_unit_of_the_features_does_not_change_the_copy(stolen):
+    x = smooth(600, 1)
+    for unit in (1e-4, 1e4):
+        known = replace(knowing(x), services={"draw": lambda i, u=unit: u * release(encode(x[i]))})
+        torch.manual_seed(0)
+        other = StolenQueryDecoder(copy_steps=150, **BRIEF).fit(known)
+        made = smooth(50, 2)
+        torch.testing.assert_close(other.copy_(made) / unit, stolen.copy_(made), rtol=0, atol=0.02)
 
 
 def test_half_of_a_batch_is_mirrored_and_released_by_the_copy(stolen):

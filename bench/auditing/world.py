@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from smashbench.attacks import Attack
-from smashbench.attacks.base import AttackError
+from smashbench.attacks.base import AttackError, held_groups
 from smashbench.bench.auditing.given import Given, OneOf
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.attack_victim import Target, attack_victim, taken
@@ -157,11 +157,7 @@ def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """
     generator = torch.Generator().manual_seed(seed)
     _, group, sizes = groups.unique(return_inverse=True, return_counts=True)
-    order = torch.randperm(len(sizes), generator=generator)
-    before = sizes[order].cumsum(0) - sizes[order]
-    chosen = torch.zeros(len(sizes), dtype=torch.bool)
-    chosen[order] = before < round(share * len(groups))
-    held = chosen[group]
+    held = held_groups(sizes, round(share * len(groups)), generator)[group]
     test, aux = held.nonzero()[:, 0], (~held).nonzero()[:, 0]
     if min(len(test), len(aux)) < LEAST:
         raise BenchError(

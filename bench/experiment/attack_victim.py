@@ -75,7 +75,7 @@ def attack_victim(
         raise AttackError("takes several releases of an image: name the grant 'repeats' in needs")
 
     def release() -> Tensor:
-        torch.manual_seed(release_seed(split, *seeds))  # the same for every attack
+        torch.manual_seed(release_seed(split, *seeds))  # the same for every attack of a seed
         return finite(_repeated(victim, target.z_test, attack.releases)).clone()
 
     torch.manual_seed(seed_for("architecture", label, *seeds))

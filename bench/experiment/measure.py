@@ -138,8 +138,8 @@ def _floors(split: Split) -> Floors:
 
 
 def optimum_of(victim: Victim, split: Split, z: Tensor, seed: int) -> Values | None:
-    """Metrics of the best possible reconstruction from the releases that every attack gets; None
-    where it is not known."""
+    """Metrics of the best possible reconstruction from the releases that the first fit of every
+    attack gets; None where it is not known."""
     torch.manual_seed(release_seed(split, seed))
     guess = optimum(victim, split, victim.protect(z))
     return None if guess is None else _means(split.test.x, guess.clamp(0, 1))
