@@ -151,6 +151,12 @@ def test_limits_are_kept_by_the_whole_interval(report):
         each._replace(results=each.results.model_copy(update={"kind": "trained"}))
         for each in report.attacks
     ]
+    budget_out = [
+        each._replace(results=each.results.model_copy(update={"converged": False}))
+        for each in trained
+    ]
+    (told,) = check(replace(report, attacks=budget_out), [("fvu", fvu.low)])
+    assert told.startswith("no decoder has converged, so that a longer one would get further")
     report = replace(report, attacks=trained)
     assert check(report, [("fvu", fvu.low), ("rank_1", rank.high)]) == []
     (told,) = check(report, [("fvu", fvu.mean)])

@@ -10,11 +10,12 @@ from torch import nn
 
 from smashbench.bench import audit
 from smashbench.bench.auditing import plan
-from smashbench.bench.auditing.given import Called, OneOf, called, differentiable
+from smashbench.bench.auditing.given import Called, Given, OneOf, called, differentiable
 from smashbench.bench.auditing.pairs import Images, pairs_of
 from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.command import main
 from smashbench.bench.errors import BenchError
+from smashbench.defenses import Defense
 from tests.audited import SOON, encoder, pairs
 from tests.commands import ROOT
 from tests.inside import cells_inside
@@ -39,7 +40,10 @@ def test_an_encoder_that_ignores_its_input_is_refused(world):
     ("options", "words"),
     [
         ({}, "give features or a model"),
-        ({"features": UNRELATED, "model": abs}, "give features or a model"),
+        ({"features": UNRELATED, "model": abs}, "one of them, not both"),
+        ({"images": np.full((9, 3, 16, 16), np.nan), "model": abs}, "images are not finite"),
+        ({"images": "nowhere", "model": abs}, "images: there is no file nowhere"),
+        ({"model": lambda size: nn.Flatten()}, "a function that makes it takes no argument"),
         ({"features": UNRELATED}, "Is their order the same"),
         ({"model": lambda x: 3}, r"the encoder returns int for a batch of \d+"),
         ({"model": lambda x: x[:1]}, r"the encoder returns \(1, 3, 16, 16\) for a batch"),
@@ -58,7 +62,7 @@ def test_an_encoder_that_ignores_its_input_is_refused(world):
 )
 def test_what_cannot_be_audited_is_one_error(world, options, words):
     with pytest.raises(BenchError, match=words):
-        audit(images=world[0], **{"minutes": SOON} | options)
+        audit(**{"images": world[0], "minutes": SOON} | options)
 
 
 def test_features_that_tell_nothing_are_audited_when_that_is_said(world):
@@ -103,6 +107,9 @@ def test_files_name_encoders_and_what_makes_them(tmp_path):
         called(f"{tmp_path}/mine.py:nets", "encoder")
     with pytest.raises(BenchError, match="it is int"):
         called(f"{tmp_path}/mine.py:number", "head")
+    (tmp_path / "ends.py").write_text("import sys\ndef net():\n    sys.exit(0)\n")
+    with pytest.raises(BenchError, match="net: SystemExit: 0"):
+        called(f"{tmp_path}/ends.py:net", "encoder")
     (tmp_path / "broken.py").write_text("1 / 0")
     with pytest.raises(BenchError, match=r"broken\.py: ZeroDivisionError"):
         called(f"{tmp_path}/broken.py:net", "encoder")
@@ -135,6 +142,25 @@ def test_every_option_is_documented(capsys):
     options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
     assert len(options) > 15
     assert all(f"`{option}" in text for option in options)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit:FutureWarning", "ignore:.torch.jit:DeprecationWarning"
+)
+def test_a_compiled_encoder_is_copied_and_gradients_come_through_it():
+    compiled = torch.jit.trace(nn.Conv2d(3, 2, 3), torch.rand(2, 3, 8, 8))
+    found = called(compiled, "encoder")
+    x = torch.rand(4, 3, 8, 8)
+    assert torch.equal(found(x), compiled(x))
+    Given(found, Defense((1,), 1), None, (2, 6, 6))  # freezes the copy
+    assert all(p.requires_grad for p in compiled.parameters())
+    assert differentiable(found, x)
+
+
+def test_a_text_that_is_called_an_array_is_none(tmp_path):
+    (tmp_path / "x.npy").write_text("1, 2, 3")
+    with pytest.raises(BenchError, match=r"x\.npy is no \.npy file"):
+        tensor_of(tmp_path / "x.npy", "images")
 
 
 def test_a_function_may_return_an_array(world):

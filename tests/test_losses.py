@@ -166,6 +166,18 @@ def test_many_defenses_have_a_panel_for_each_group():
     assert found["CEM"] == ["none", "noise", *(f"cem_{n}" for n in range(1, ALONE))]
 
 
+def test_no_line_leads_to_a_collapsed_row():
+    """At one point lost .94 is asked for, which lies between a row of .95 and one near chance."""
+    works, collapsed = sure("cem", 1, 0.95, 0.015), sure("cem", 9, 0.15, 0.09)
+    collapsed.flags = ["utility_collapse"]
+    one = at_losses(board(*control_and_noise(), works, collapsed))[0]
+    (cem,) = [each for each in one.defenses if each.defense == "cem"]
+    assert cem.fvu.mean == pytest.approx(0.15)
+    assert cem.least == 0.95
+    alone = at_losses(board(*control_and_noise(), collapsed))
+    assert all("cem" not in [each.defense for each in loss.defenses] for loss in alone)
+
+
 def test_a_collapsed_row_stays_beyond_the_axis():
     collapsed = sure("cem", 9, 0.15, 0.09)
     collapsed.flags = ["utility_collapse"]

@@ -11,6 +11,8 @@ COMPARED = 600
 """Most pairs that ``relation`` looks at."""
 SHUFFLES = 199
 """Of the pairs, each a dealing at random."""
+MOST_ALONE = 0.5
+"""Share of images that are the only one of their kind from which kinds are not looked at."""
 RELATED = 0.02
 """Share of dealings at random that may be as related as the pairs: more, and they are not."""
 
@@ -61,10 +63,11 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
     return []
 
 
-def relation(z: Tensor, x: Tensor) -> float:
+def relation(z: Tensor, x: Tensor, kinds: Tensor | None = None) -> float:
     """The share of dealings at random whose distance correlation is as high as that of the pairs:
     about 0 for features z (n, ...) of images x (n, C, H, W), and anything from 0 to 1 where the
-    order of one is not the order of the other.
+    order of one is not the order of the other. With ``kinds`` (n,) images are dealt among those of
+    their kind alone, so that an order which agrees in kinds is told from the true one.
 
     Distance correlation is 0 in the population only for independent pairs, whatever they depend
     by (Szekely, Rizzo and Bakirov, 2007); here of standardised features and of images of 8x8
@@ -79,8 +82,21 @@ def relation(z: Tensor, x: Tensor) -> float:
     as_high = 0
     for _ in range(SHUFFLES):
         order = torch.randperm(len(b), generator=generator)
+        if kinds is not None:
+            order = _among(kinds, order)
         as_high += float((a * b[order][:, order]).sum()) >= found
     return (as_high + 1) / (SHUFFLES + 1)
+
+
+def _among(kinds: Tensor, order: Tensor) -> Tensor:
+    """The order (n,) at random with every place given to one of its kind.
+
+    >>> _among(torch.tensor([1, 0, 1, 0]), torch.tensor([3, 2, 0, 1])).tolist()
+    [2, 3, 0, 1]
+    """
+    dealt = torch.empty_like(order)
+    dealt[kinds.argsort(stable=True)] = order[kinds[order].argsort(stable=True)]
+    return dealt
 
 
 def _centred(distances: Tensor) -> Tensor:
@@ -89,7 +105,8 @@ def _centred(distances: Tensor) -> Tensor:
 
 
 def check_order(pairs: Pairs, index: Tensor) -> None:
-    """Refuses pairs that do not belong together.
+    """Refuses pairs that do not belong together: of any images, and of images of one class or of
+    one group, if these are known.
 
     Args:
         pairs: with features.
@@ -100,10 +117,23 @@ def check_order(pairs: Pairs, index: Tensor) -> None:
     """
     index = index[:COMPARED]
     z = pairs.take_features(index)
-    share = relation(z[:, 0] if pairs.repeated else z, pairs.images.take(index))
-    if share > RELATED:
-        raise BenchError(
-            f"features and images do not belong together: no more related than {share:.0%} of "
-            f"{SHUFFLES} dealings at random, over {len(index)} pairs. Is their order the same? "
-            "If it is, and the features tell nothing of the images, say --trust-order"
-        )
+    z, x = z[:, 0] if pairs.repeated else z, pairs.images.take(index)
+    kinds = {"class": pairs.labels, "group": pairs.groups, "folder": pairs.images.folders}
+    known = {name: kind[index] for name, kind in kinds.items() if kind is not None}
+    told = {name: kind for name, kind in known.items() if _share_alone(kind) < MOST_ALONE}
+    for name, kind in ({"": None} | told).items():
+        share = relation(z, x, kind)
+        if share > RELATED:
+            among = f" within each {name}" if name else ""
+            nothing = f"no more than its {name}" if name else "nothing of the images"
+            raise BenchError(
+                f"features and images do not belong together: no more related than {share:.0%} of "
+                f"{SHUFFLES} dealings at random{among}, over {len(index)} pairs. Is their order "
+                f"the same? If it is, and the features tell {nothing}, say --trust-order"
+            )
+
+
+def _share_alone(kinds: Tensor) -> float:
+    """The share of things that are the only one of their kind."""
+    _, each, counts = kinds.unique(return_inverse=True, return_counts=True)
+    return float((counts[each] == 1).float().mean())

@@ -75,7 +75,10 @@ def audit(
     if not 0.01 <= test_share <= 0.9:
         raise BenchError(f"--test-share {test_share:g}: should be from .01 to .9")
     if (features is None) == (model is None):
-        raise BenchError("give features or a model: --features FILE, or --model FILE.py:NAME")
+        which = "one of them" if features is None else "one of them, not both"
+        raise BenchError(
+            f"give features or a model, {which}: --features FILE, or --model FILE.py:NAME"
+        )
     if repeated and features is None:
         raise BenchError("--repeated is about --features; a model releases as often as it is asked")
     if not 0 <= seed < 2**63:

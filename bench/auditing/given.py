@@ -44,16 +44,18 @@ class Called(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         try:
             found = self.function(x)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            batch = f"a batch {tuple(x.shape)} of float32"
             why = f"{type(error).__name__}: {error}"
-            raise BenchError(f"the {self.what} fails on a batch {tuple(x.shape)}: {why}") from error
+            raise BenchError(f"the {self.what} fails on {batch}: {why}") from error
         if isinstance(found, np.ndarray):
             found = torch.from_numpy(np.ascontiguousarray(found)).to(x.device)
         if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(x):
             shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            hint = "; a function that makes it takes no argument" * isinstance(found, nn.Module)
             raise BenchError(
                 f"the {self.what} returns {shown} for a batch of {len(x)}: should be a tensor with "
-                "a row for each"
+                f"a row for each{hint}"
             )
         return found.float()
 
@@ -115,10 +117,10 @@ def called(value: Any, what: str) -> Called:
     if not isinstance(found, nn.Module) and callable(found) and _makes(found):
         try:
             found = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BenchError(f"{option} {value}: {type(error).__name__}: {error}") from error
     if isinstance(found, nn.Module):  # it is frozen here, and stays as it is elsewhere
-        with suppress(Exception):
+        with suppress(Exception), torch.no_grad():  # a copy of TorchScript needs no gradients
             found = deepcopy(found)
     if not callable(found):
         raise BenchError(

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -130,7 +131,9 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
             f"images are {_type(found)}: should be uint8 in 0..255 or floats in [0, 1]"
         )
     low, high = _span(found)
-    if not (low >= 0 and high <= 1):  # NaN fails, too
+    if not isfinite(low) or not isfinite(high):
+        raise BenchError("images are not finite: some pixels are NaN or infinite; leave those out")
+    if low < 0 or high > 1:
         if low >= 0 and high <= 255:
             hint = "divide them by 255, or save them as uint8"
         else:

@@ -141,7 +141,8 @@ def _accuracy(world: World, *, known: bool) -> tuple[Estimate | None, list[str]]
         BenchError: it does not go with features or labels.
     """
     if world.head is None:
-        return None, []
+        unused = ["Labels say what a defense would cost with --head alone; there is none."]
+        return None, unused if known else []
     classes = world.split.classes
     logits = world.head(world.victim().protect(world.z_test[:2]))
     if logits.ndim != 2 or logits.shape[1] < max(classes, 2):

@@ -196,13 +196,20 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         report: of an audit.
         conditions: metrics and limits. A metric whose higher values are more private has to be at
             least its limit, with its whole interval; the others at most theirs. Without a
-            trained attack nothing is shown.
+            trained attack that has converged nothing is shown.
     """
     failures = []
     conditions = list(conditions)
     if conditions and not any(each.results.kind == "trained" for each in report.attacks):
         failures.append(
             "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
+        )
+    elif conditions and not any(
+        each.results.converged for each in report.attacks if each.results.kind == "trained"
+    ):
+        failures.append(
+            "no decoder has converged, so that a longer one would get further and no limit is "
+            "shown to be kept: give a larger --budget"
         )
     for metric, limit in conditions:
         found = report.value(metric)

@@ -14,6 +14,8 @@ from torch import Tensor
 from smashbench.bench.errors import BenchError, unknown
 
 SUFFIXES = (".npy", ".npz", ".safetensors")
+MAGIC = {".npy": b"\x93NUMPY", ".npz": b"PK"}
+"""What files begin with."""
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt", ".joblib")
 
 
@@ -42,10 +44,14 @@ def tensor_of(value: Any, what: str) -> Tensor:
             f"{what}: {path} may be a pickle, which can run code and is never read; save it with "
             "numpy.save or safetensors.torch.save_file"
         )
+    if not path.exists():
+        raise BenchError(f"{what}: there is no file {path}")
     if path.suffix.lower() not in SUFFIXES:
         raise BenchError(f"{what}: {path} should be a file {', '.join(SUFFIXES)}")
     if not path.is_file():
-        raise BenchError(f"{what}: there is no file {path}")
+        raise BenchError(f"{what}: {path} is no file")
+    if (magic := MAGIC.get(path.suffix.lower())) and not _begins(path, magic):
+        raise BenchError(f"{what}: {path} is no {path.suffix} file; save it with numpy.save")
     try:
         if path.suffix.lower() == ".safetensors":
             with safe_open(path, "pt") as opened:
@@ -63,6 +69,14 @@ def tensor_of(value: Any, what: str) -> Tensor:
                 "numbers: numpy.save(path, numpy.stack(list_of_arrays))"
             ) from None
         raise BenchError(f"{what}: {path} cannot be read ({error})") from None
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return True  # reading it says why not
 
 
 def _named(text: str) -> tuple[Path, str]:

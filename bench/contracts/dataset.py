@@ -18,7 +18,10 @@ def _loaded(subject: Subject, **options: int) -> Split | None:
     """None where it needs data, and nobody said where they are."""
     if subject.component.needs_data and subject.data is None:
         return None
-    return _made(subject, **options).load(subject.data)
+    split = _made(subject, **options).load(subject.data)
+    found = type(split).__name__
+    require(isinstance(split, Split), f"load returns {found}: should be Split.build(...)")
+    return split
 
 
 def _asks(subject: Subject) -> None:

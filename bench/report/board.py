@@ -106,6 +106,11 @@ class Row:
         return self.defense if self.strength is None else f"{self.defense} {self.strength:g}"
 
     @property
+    def collapsed(self) -> bool:
+        """Whether its accuracy is near chance: what it protects is of no use."""
+        return "utility_collapse" in self.flags
+
+    @property
     def title(self) -> str:
         """Its label in a title, where "none" could be read as "no result"."""
         return "undefended" if self.role == "control" else self.label

@@ -85,8 +85,9 @@ def at_losses(board: Board) -> list[Loss]:
     the loss, draw by draw of the bootstrap; of noise it must lie within its sweep, in the measured
     points and in ``KNOWN`` of the draws. Where the sweep of a defense ends at a higher accuracy,
     all that is known is that it leaves at least as much at this one: its difference is given only
-    if it is above 0 even so. The differences of all defenses and losses are one family, whose
-    intervals hold at once.
+    if it is above 0 even so. Collapsed rows are left out: between one of them and a row that works,
+    no straight line says what a strength would do. The differences of all defenses and losses are
+    one family, whose intervals hold at once.
     """
     if not board.controls:
         return []
@@ -94,14 +95,18 @@ def at_losses(board: Board) -> list[Loss]:
     found: dict[float, list[AtLoss]] = {drop: [] for drop in DROPS}
     family: dict[tuple[float, str], Compared] = {}
     for name, rows in board.by_defense.items():
-        first, others = rows[0], board.noise_beside(rows[0])
-        own_rows = others if first.role == "baseline" and others else rows
-        for drop in DROPS:
+        first = rows[0]
+        others, own_rows = (
+            [row for row in some if not row.collapsed] for some in (board.noise_beside(first), rows)
+        )
+        if first.role == "baseline" and others:
+            own_rows = others
+        for drop in DROPS if own_rows else ():
             own = privacy_at(*frontier(own_rows), control - drop)
             if (fvu := estimated(own, first, PRIVACY)) is None:
                 continue
             reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
-            least = min(row.accuracy.mean for row in rows)
+            least = min(row.accuracy.mean for row in own_rows)
             at = AtLoss(name, first.role, fvu, None, reached, least, len(first.seeds))
             if others and first.role != "control":
                 noise = privacy_at(*frontier(others), control - drop, within=True)

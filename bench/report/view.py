@@ -12,8 +12,6 @@ from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.style import ALONE
 from smashbench.bench.report.text import number
 
-COLLAPSED = "utility_collapse"
-"""The flag of rows that are not drawn where they are, but at the edge."""
 FLOORS = {
     "mean_image": "mean image",
     "class_mean": "class mean",
@@ -120,7 +118,7 @@ def view(board: Board, metric: Metric) -> View:
     points span; a row whose seeds differ wildly would otherwise leave no room for the others.
     Collapsed rows stay beyond the axis, and so do floors above everything that was reached."""
     rows = board.complete
-    drawn = [row for row in rows if COLLAPSED not in row.flags]
+    drawn = [row for row in rows if not row.collapsed]
     if len(drawn) < 2:
         drawn = rows
     least = min(row.accuracy.mean for row in drawn)

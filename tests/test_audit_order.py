@@ -1,0 +1,62 @@
+"""Features in another order than their images: they would look perfectly private."""
+
+import pytest
+import torch
+
+from smashbench.bench.auditing.checks import check_order
+from smashbench.bench.auditing.pairs import Images, Pairs
+from smashbench.bench.errors import BenchError
+
+CLASSES, EACH = 4, 60
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Images that are alike within a class, labels, and the means of 2x2 pixels as features."""
+    torch.manual_seed(0)
+    y = torch.arange(CLASSES * EACH) % CLASSES
+    own = torch.rand(len(y), 3, 4, 4)
+    x = 0.7 * torch.rand(CLASSES, 3, 4, 4)[y] + 0.3 * own
+    x = torch.nn.functional.interpolate(x, (16, 16), mode="bilinear")
+    return x, y, torch.nn.functional.avg_pool2d(x, 2)
+
+
+def within_classes(y):
+    order = torch.arange(len(y))
+    for label in y.unique():
+        own = (y == label).nonzero()[:, 0]
+        order[own] = own.roll(1)
+    return order
+
+
+def checked(x, z, **known):
+    options = {"labels": None, "groups": None} | known
+    pairs = Pairs(images=Images(x), features=z, repeated=False, **options)
+    check_order(pairs, torch.randperm(len(x), generator=torch.Generator().manual_seed(1)))
+
+
+@pytest.mark.parametrize("known", ["nothing", "labels", "groups"])
+def test_the_true_order_is_taken_whatever_is_known(kept, known):
+    x, y, z = kept
+    checked(x, z, **({} if known == "nothing" else {known: y}))
+
+
+def test_an_order_at_random_is_refused(kept):
+    x, _, z = kept
+    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(2))
+    with pytest.raises(BenchError, match=r"over 240 pairs\. Is their order the same"):
+        checked(x, z[order])
+
+
+@pytest.mark.parametrize(("known", "name"), [("labels", "class"), ("groups", "group")])
+def test_an_order_that_agrees_in_classes_alone_is_refused_where_they_are_known(kept, known, name):
+    x, y, z = kept
+    wrong = z[within_classes(y)]
+    checked(x, wrong)  # classes alone make them related
+    with pytest.raises(BenchError, match=f"within each {name}, .* no more than its {name}, say"):
+        checked(x, wrong, **{known: y})
+
+
+def test_kinds_of_one_image_each_say_nothing(kept):
+    x, _, z = kept
+    checked(x, z, groups=torch.arange(len(x)))
