@@ -11,6 +11,8 @@ from safetensors.numpy import load, save
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.saved import pack_audit
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.experiment.scoring import score
 from smashbench.bench.report.rows import read
 from smashbench.bench.run.perform import load_data
 from smashbench.bench.store.archive import Archive, archive_of
@@ -18,7 +20,7 @@ from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.check import check
-from smashbench.bench.submitting.suites import TELL, _agrees, _otherwise, _summaries
+from smashbench.bench.submitting.suites import TELL, _agrees, _otherwise, _summaries, scored_alike
 from smashbench.bench.suite.toml import load as load_suite
 from tests.audited import SOON, pairs
 from tests.test_merge import DEFENSE, submission
@@ -98,6 +100,22 @@ def test_scores_of_fewer_images_than_reconstructions_are_a_problem(run, tmp_path
     record = Store(folder).attack(read_suite(folder).attacks[0].key)
     split = load_data(read_suite(folder).victims[0].victim.dataset, None, torch.device("cpu"))
     assert not _agrees(record, Store(folder), split)
+
+
+def test_rounding_moves_the_fine_structure_of_smooth_images_and_is_no_lie():
+    """Their fine structure varies so little that the rounding to 8 bits is a part of it."""
+    torch.manual_seed(0)
+    coarse = torch.rand(2, 60, 3, 3, 3) * 0.6 + 0.2
+    x, other = (torch.nn.functional.interpolate(c, (32, 32), mode="bicubic") for c in coarse)
+    x = x + 0.01 * torch.randn_like(x)
+    guess = 0.7 * x + 0.3 * other
+    pixels = (guess * 255).round().byte()
+    said = score(x, guess, METRICS.keys())
+    fine = [score(x, each, ["fvu_fine"])["fvu_fine"].mean() for each in (guess, pixels / 255)]
+    assert fine[1] - fine[0] > 0.01
+    assert scored_alike(x, pixels, said)
+    said["fvu_fine"] = 3 * said["fvu_fine"]
+    assert not scored_alike(x, pixels, said)
 
 
 @pytest.mark.parametrize(("attack", "told"), [("mean", False), ("decoder", True)])

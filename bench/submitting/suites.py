@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import floors_of
@@ -43,7 +44,9 @@ TELL: dict[State, str] = {
 ROUNDED = 1 / 255
 """Twice the most by which a pixel of a kept reconstruction is off."""
 CLOSE = 0.01
-"""By how much the mean of another metric may differ for that reason."""
+"""By how much the mean of another metric may differ for that reason, whatever it is."""
+LIKE_ROUNDING = 3.0
+"""And how many times as much as rounding once more moves it."""
 ALIKE = 2.0
 """Spread of a pixel over reconstructions, in steps of 8 bits, below which they count as one image:
 rounding decides then which of them is nearest to what."""
@@ -168,19 +171,37 @@ def _agrees(record: AttackRecord, store: Store, split: Split) -> bool:
     said = store.arrays(record, "scores")
     if any(len(values) != len(pixels) for values in said.values()):
         return False
-    again = score(split.test.x, pixels.float() / 255, said.keys())
+    return scored_alike(split.test.x, pixels, said)
+
+
+def scored_alike(x: Tensor, pixels: Tensor, said: Arrays) -> bool:
+    """Whether reconstructions (N, C, H, W) in 8 bits of images x have the scores (N,) that they
+    are said to have had before they were rounded."""
+    again = score(x, pixels.float() / 255, said.keys())
     off = np.abs(again["mse"] - said["mse"])
     room = np.sqrt(said["mse"]) * ROUNDED + ROUNDED**2
     alike = float(pixels.float().std(0, correction=0).mean()) < ALIKE
     told = [n for n in again if n != "mse" and not (alike and isinstance(METRICS[n], Collective))]
-    means = {n: (float(again[n].mean()), float(said[n].mean())) for n in told}
-    near = all(abs(ours - theirs) <= _room(n, theirs) for n, (ours, theirs) in means.items())
+    moved = score(x, _rounded_again(pixels), told)
+    means = {n: tuple(float(each[n].mean()) for each in (said, again, moved)) for n in told}
+    near = all(
+        abs(ours - theirs) <= _room(n, theirs) + LIKE_ROUNDING * abs(rounded - ours)
+        for n, (theirs, ours, rounded) in means.items()
+    )
     return bool((off <= room).all()) and near
 
 
+def _rounded_again(pixels: Tensor) -> Tensor:
+    """Images in [0, 1] that differ from these of 8 bits as those did before they were rounded: how
+    far a metric moves from the one to the other says how far rounding may have moved it. It moves
+    a share of a small variance far."""
+    dither = torch.rand(pixels.shape, generator=torch.Generator().manual_seed(0)) - 0.5
+    return (pixels + dither).clamp(0, 255) / 255
+
+
 def _room(name: str, mean: float) -> float:
-    """By how much rounding may move a mean. The nearest image may be another one; and bits are a
-    sum over all axes, among them many that vary little more than the rounding."""
+    """By how much rounding may move a mean anyway. The nearest image may be another one; and bits
+    are a sum over all axes, among them many that vary little more than the rounding."""
     if METRICS[name] is LEAKED_BITS:
         return 2 + 0.3 * abs(mean)
     return 2 * CLOSE if isinstance(METRICS[name], Collective) else CLOSE
