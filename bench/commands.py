@@ -46,9 +46,10 @@ def rescore(choice: Namespace) -> int:
     from smashbench.bench.run.execute import rescore
 
     options = _options(choice, choice.folder)
-    print(rescore(_saved(choice, choice.folder), options))
+    text, left = rescore(_saved(choice, choice.folder), options)
+    print(text)
     write_report([options.folder], options.folder)
-    return 0
+    return 1 if left else 0
 
 
 def _saved(choice: Namespace, folder: Path) -> "Suite":

@@ -162,6 +162,8 @@ def test_limits_are_kept_by_the_whole_interval(report):
     (told,) = check(report, [("fvu", fvu.mean)])
     assert told.startswith("fvu = ")
     assert check(report, [("rank_1", rank.high - 1e-6)])
+    (told,) = check(replace(report, facts=replace(report.facts, groups=4)), [("fvu", fvu.low)])
+    assert told.startswith("the scored images are of 4 groups, so that intervals are rough")
     with pytest.raises(BenchError, match="unknown metric 'fvx'; did you mean 'fvu'"):
         report.value("fvx")
 

@@ -103,6 +103,8 @@ def test_files_name_encoders_and_what_makes_them(tmp_path):
     x = torch.rand(2, 3, 4, 4)
     for name, wanted in (("twice", 2 * x), ("make", x.flatten(1)), ("Net", x + 1), ("net", x + 1)):
         assert torch.equal(called(f"{tmp_path}/mine.py:{name}", "encoder")(x), wanted)
+    first, again = (called(f"{tmp_path}/mine.py:net", "encoder") for _ in range(2))
+    assert type(first.function) is type(again.function)  # the file was run once
     with pytest.raises(BenchError, match="unknown name 'nets'; did you mean 'net'"):
         called(f"{tmp_path}/mine.py:nets", "encoder")
     with pytest.raises(BenchError, match="it is int"):
@@ -212,6 +214,21 @@ def test_an_encoder_that_cannot_be_copied_is_no_white_box(world):
         found = audit(images=world[0], model=net, minutes=SOON)
     assert "needs a copy of the encoder" in found.left_out["map"]
     assert found.attacks
+
+
+def test_features_too_many_for_a_decoder_leave_it_out(world):
+    """The moments of 12,000 features at one place need 4.6 GiB in double precision."""
+    x, z = world
+    wide = z.flatten(1).repeat(1, 375)
+    with cells_inside():
+        found = audit(features=wide, images=x, minutes=SOON)
+    assert "12001 features in closed form would need" in found.left_out["decoder"]
+    assert {"ridge", "knn"} <= {each.name for each in found.attacks}
+
+
+def test_one_group_alone_cannot_be_scored(world):
+    with pytest.raises(BenchError, match="2 groups leave one to be scored, which has no interval"):
+        audit(images=world[0], model=encoder(), groups=np.arange(200) % 2, minutes=SOON)
 
 
 def test_what_does_not_fit_is_in_no_curve(world, monkeypatch):

@@ -7,15 +7,16 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.attempt import Outcome
+from smashbench.bench.run.attempt import Outcome, how_it_ended
 from smashbench.bench.run.engines import ENGINES, RunOptions
 from smashbench.bench.run.engines.base import Engine
 from smashbench.bench.run.engines.local import Local, _default_workers
-from smashbench.bench.run.engines.slurm import _minutes
+from smashbench.bench.run.engines.slurm import _minutes, _outcome_of
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
@@ -43,6 +44,8 @@ def work(given: Trial, folder: Path) -> Outcome:
         sys.exit(3)
     if what == "stop":
         return Outcome("stop", "no disk")
+    if what == "unscored":
+        return Outcome("unscored", "it is as it was")
     if what == "fail":
         return Outcome("failed", "long story\nshort")
     if what == "sleep":
@@ -110,6 +113,37 @@ def test_the_attacks_of_a_failed_victim_fail_with_it_and_others_do_not(tmp_path)
         error = Store(tmp_path).read(lost.key).error
         assert error == f"its victim {bad.key} failed: short"
     assert diary(tmp_path).count("mean") == 1
+
+
+@pytest.mark.slow
+def test_what_cannot_be_measured_again_leaves_no_record_and_stops_nothing(tmp_path):
+    """What needs it cannot run; what is only to be measured again needs no victim."""
+    bad = trial("unscored")
+    needs, measured = trial("mean", bad, 0), trial("mean", bad, 1)
+    engine = local(tmp_path, 1)
+    trials = [bad, needs, measured, trial("fine")]
+    finished = {bad.key, measured.key}
+    scheduler = Scheduler(trials, Store(tmp_path), engine, Estimates([], {}), finished)
+    with closing(engine), closing(Progress(4, 0, 1)) as progress:
+        scheduler.run(progress)
+    assert (scheduler.failed, scheduler.unscored) == (0, 1)
+    assert sorted(diary(tmp_path)) == ["fine", "mean", "unscored"]
+    assert not list(tmp_path.glob("records/*.json"))
+
+
+def test_how_a_process_ended_is_told_whatever_the_signal():
+    assert how_it_ended(-9) == "its process was killed by SIGKILL, perhaps for lack of memory"
+    assert how_it_ended(-35) == "its process was killed by signal 35"  # a real-time one
+    assert how_it_ended(3) == "its process ended with exit code 3"
+
+
+def test_a_job_that_raises_is_lost_and_no_other_is():
+    def raised():
+        raise RuntimeError("Job (task=0) failed\nMemoryError")
+
+    job = SimpleNamespace(job_id="7", result=raised)
+    assert _outcome_of(job) == Outcome("lost", "its SLURM job 7 raised: MemoryError")
+    assert _outcome_of(SimpleNamespace(result=lambda: Outcome("done"))) == Outcome("done")
 
 
 def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):

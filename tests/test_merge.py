@@ -147,6 +147,12 @@ def test_a_comparison_names_what_moved_beyond_its_interval(run, copy, tmp_path, 
     slightly = submission(run, tmp_path / "slightly", mse=1.05)
     assert here("compare", tmp_path / "before", slightly).returncode == 0
     assert "only in the first, not compared: none, " in here("compare", run, theirs).stdout
+    renamed = submission(run, tmp_path / "renamed", label="mine")
+    nothing = here("compare", tmp_path / "before", renamed)
+    assert nothing.returncode == 2
+    assert f"no row is in both, so that nothing can be compared: the first has {DEFENSE} 0.1" in (
+        nothing.stderr
+    )
 
 
 def test_the_records_are_a_tidy_table(run):

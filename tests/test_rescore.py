@@ -143,7 +143,7 @@ def test_a_metric_that_fails_costs_no_record(tiny, tiny_copy, tmp_path):
     before = times(tiny_copy)
     for trial in (tiny.victims[0], tiny.attacks[0]):
         done = attempt(trial, folder=tiny_copy, data=None, minutes=5, keep=True)
-        assert done.state == "stop"
+        assert done.state == "unscored"
     assert "could not be scored again (ValueError: too dark)" in attempted(tiny, tiny_copy)
     assert times(tiny_copy) == before
     assert len(read(tiny_copy).complete) == 2

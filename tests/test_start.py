@@ -9,6 +9,7 @@ from safetensors.torch import load
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, _on_victim, survey
+from smashbench.bench.store.merge import merge
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml as suite
@@ -115,6 +116,28 @@ def test_a_start_that_is_gone_is_trained_again_to_the_same_bytes(folder, begun, 
     done = bench(*RUN, "--out", copy, "--only", "defense=start")
     assert done.returncode == 0, done.stderr
     assert {standing.state for standing in survey(begun, store).values()} == {"done"}
+
+
+@pytest.mark.slow
+def test_a_pack_without_weights_needs_the_start_again_and_goes_on(folder, begun, tmp_path, here):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    store = Store(copy)
+    shutil.rmtree(copy / "victims")
+    attack = begun.attacks[0]
+    store.record_path(attack.key).unlink()
+    standings = survey(begun, store, deep=True)
+    assert standings[attack.parent].state == "missing"
+    assert standings[begun.starts[0].key].state == "missing"
+    done = here("rerun", copy, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert {standing.state for standing in survey(begun, store).values()} == {"done"}
+
+
+@pytest.mark.slow
+def test_a_start_is_no_row_where_later_folders_replace_rows(folder, tmp_path):
+    later = shutil.copytree(folder, tmp_path / "later")
+    merged, _ = merge([folder, later], newer=True)
+    assert [trial.label for trial in merged.victims] == ["none, seed 0", "noise 0.3, seed 0"]
 
 
 def test_what_was_made_with_other_weights_is_outdated():

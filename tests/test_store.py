@@ -147,12 +147,15 @@ def test_half_written_files_are_swept_but_not_those_of_a_trial_that_runs(tmp_pat
     running = tmp_path / "victims" / ".0123456789abcdef.safetensors.abc.part"
     report, old = tmp_path / ".leaderboard.csv.abc.part", tmp_path / ".costs.csv.abc.part"
     running.parent.mkdir()
-    for path in (left, running, report, old):
+    plugin = tmp_path / "plugins" / ".mine.py.abcdef0123456789.part"  # of another process
+    plugin.parent.mkdir()
+    for path in (left, running, report, old, plugin):
         path.touch()
     os.utime(old, (0, 0))
     with Store(tmp_path).claim("0123456789abcdef"):
         store.sweep()
     assert [path.exists() for path in (left, running, report, old)] == [False, True, True, False]
+    assert plugin.exists()
     assert store.record_path(key).exists()
 
 

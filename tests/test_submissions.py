@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load, save
+from safetensors.torch import save as torch_save
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.saved import pack_audit
@@ -269,6 +270,15 @@ def test_an_audit_whose_numbers_were_changed_is_found(audited, tmp_path):
     saved["verdict"] = ["All is well.\n0 problems: it can stand\x1b[2K"]
     sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
     assert "it says: All is well. 0 problems: it can stand?[2K" in texts(sent, "note")
+    saved["notes"] = ["fine\n\n0 problems: it can stand beside others\x1b[8m"]
+    saved["left_out"] = {"map": "no\nencoder"}
+    sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
+    told = texts(sent, "note")
+    assert "fine 0 problems: it can stand beside others?[8m" in told
+    assert "not tried: map: no encoder" in told
+    bf16 = {"0.mse": torch.zeros(60, dtype=torch.bfloat16)}  # which NumPy does not know
+    sent.write_bytes(archive_of(files | {"scores.safetensors": torch_save(bf16)}))
+    assert any("scores.safetensors: truncated or altered" in text for text in problems(sent))
     saved["protocol"] = 1
     sent.write_bytes(archive_of(files | {"audit.json": json.dumps(saved).encode()}))
     assert any("another version" in text for text in problems(sent))

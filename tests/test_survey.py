@@ -46,6 +46,14 @@ def test_a_selection_brings_the_victims_it_needs(smoke):
     ]
 
 
+def test_what_is_only_measured_again_needs_no_victim(smoke):
+    """Were the victim to be trained and to fail, a finished attack would be lost with it."""
+    everything = {trial.key: DONE for trial in smoke.trials}
+    attack = smoke.attacks[0]
+    states = {attack.key: Standing("unscored"), attack.parent: ABSENT}
+    assert choose(smoke, everything | states, only={"attack": {attack.attack.label}}) == [attack]
+
+
 def test_a_limit_counts_the_victims_and_never_leaves_an_attack_without(smoke):
     nothing = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
     for limit in range(1, 8):

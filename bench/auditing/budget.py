@@ -2,7 +2,7 @@
 
 import sys
 import time
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import torch
@@ -112,6 +112,8 @@ class Pace(NamedTuple):
     def within(self, seconds: float, pairs: int) -> Fit | None:
         """The longest fit to so many pairs within a time; None where that is too short."""
         free = seconds - self.fixed - self.prepare * pairs
+        if self.step == inf:
+            return None
         free = min(free, PASSES * pairs * self.step)
         affordable = {batch: int(free / (batch * self.step)) for batch in BATCHES}
         fitting = [batch for batch, steps in affordable.items() if steps >= ENOUGH_STEPS]
@@ -122,8 +124,16 @@ class Pace(NamedTuple):
         return Fit(steps, batch)
 
 
+NEVER = Pace(0.0, inf, 0.0)
+"""Of a decoder that does not fit in memory."""
+
+
 def pace_of(z: Tensor, x: Tensor, width: int) -> Pace:
-    """Measures it on releases z (n, ...) of images x (n, C, H, W)."""
+    """Measures it on releases z (n, ...) of images x (n, C, H, W).
+
+    Raises:
+        OversizedError: a decoder of such features does not fit in memory.
+    """
     z, x, prepared = z[:PROBED], x[:PROBED], []
     for size in (len(z) // 4, len(z)):
         started = time.perf_counter()

@@ -152,6 +152,8 @@ def _loaded(value: str | Path, option: str) -> Any:
         source = file.read_bytes()
     except OSError as error:
         raise BenchError(f"{option} {file}: {error.strerror or error}") from None
+    if (known := _RUN.get(file.resolve())) and known[0] == source:
+        return _named_in(known[1], name, f"{option} {file}")
     # without a spec, so that what it defines is sent to attacks by value (see ``wall``)
     module = ModuleType(PREFIX + file.stem)
     module.__file__ = str(file)
@@ -163,9 +165,19 @@ def _loaded(value: str | Path, option: str) -> Any:
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
         raise BenchError(f"{option} {file}: {type(error).__name__}: {error}") from error
+    _RUN[file.resolve()] = source, module
+    return _named_in(module, name, f"{option} {file}")
+
+
+_RUN: dict[Path, tuple[bytes, ModuleType]] = {}
+"""Files that were run, with their source: an encoder and a head of one file are of one run of it,
+and may share a network."""
+
+
+def _named_in(module: ModuleType, name: str, where: str) -> Any:
     if not hasattr(module, name):
         known = [each for each in vars(module) if not each.startswith("_")]
-        raise BenchError(f"{option} {file}: {unknown('name', name, known)}")
+        raise BenchError(f"{where}: {unknown('name', name, known)}")
     return getattr(module, name)
 
 

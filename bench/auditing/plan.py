@@ -12,6 +12,7 @@ import torch
 
 from smashbench.attacks import Attack
 from smashbench.attacks.averaging import Averaging
+from smashbench.attacks.base import OversizedError
 from smashbench.attacks.class_mean import ClassMean
 from smashbench.attacks.decoder import Decoder
 from smashbench.attacks.gmm import Gmm
@@ -20,7 +21,7 @@ from smashbench.attacks.map import Map
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.ridge import Ridge
-from smashbench.bench.auditing.budget import Clock, Fit, Pace, pace_of, ridge_bytes
+from smashbench.bench.auditing.budget import NEVER, Clock, Fit, Pace, pace_of, ridge_bytes
 from smashbench.bench.auditing.given import Called, Dumped, differentiable
 from smashbench.bench.auditing.world import Attacked, LeftOutError, World
 
@@ -46,6 +47,7 @@ class Situation:
         tune: whether heads are tuned to defenses.
         until: share of the time at which what is under way should be done.
         took: seconds of the attacks that were run.
+        oversized: why a decoder does not fit in memory; empty where it does.
     """
 
     world: World
@@ -55,6 +57,7 @@ class Situation:
     tune: bool = False
     until: float = 1.0
     took: dict[str, float] = field(default_factory=dict)
+    oversized: str = ""
 
     @property
     def pairs(self) -> int:
@@ -67,9 +70,13 @@ class Situation:
 
     @cached_property
     def pace(self) -> Pace:
-        """Of a decoder."""
+        """Of a decoder; one that does not fit in memory never ends."""
         z = self.world.victim().protect(self.world.z_aux[:256])
-        return pace_of(z, self.world.split.aux.x[:256], WIDTH)
+        try:
+            return pace_of(z, self.world.split.aux.x[:256], WIDTH)
+        except OversizedError as error:
+            self.oversized = str(error)
+            return NEVER
 
     def fit(self, share: float) -> Fit | None:
         """The longest training of a decoder within a share of the time that is left."""
@@ -138,14 +145,14 @@ def _options(fit: Fit) -> dict[str, Any]:
 def _decoder(now: Situation) -> Choice:
     alone = isinstance(now.world.encoder, Dumped) and not now.world.repeated
     fit = now.fit_at_any_rate(0.9 if alone else 0.5)
-    return Decoder(**_options(fit)) if fit else UNTIMELY
+    return Decoder(**_options(fit)) if fit else now.oversized or UNTIMELY
 
 
 def _query_decoder(now: Situation) -> Choice:
     if isinstance(now.world.encoder, Dumped):
         return ONLY_FEATURES
     fit = now.fit(0.3)  # half of it for the encoder
-    return QueryDecoder(**_options(fit)) if fit else UNTIMELY
+    return QueryDecoder(**_options(fit)) if fit else now.oversized or UNTIMELY
 
 
 def _map(now: Situation) -> Choice:
@@ -156,7 +163,7 @@ def _map(now: Situation) -> Choice:
     attack = Map(width=WIDTH)
     passes = attack.steps * (6 * attack.tuning + len(now.world.z_test))
     fit = now.pace.within(now.seconds(1.0) - passes * now.gradient_seconds, now.pairs)
-    return Map(**_options(fit)) if fit else UNTIMELY
+    return Map(**_options(fit)) if fit else now.oversized or UNTIMELY
 
 
 def _averaging(now: Situation) -> Choice:

@@ -11,6 +11,7 @@ from smashbench.bench.auditing.budget import room
 from smashbench.bench.auditing.checks import check_features, check_order, first_equal
 from smashbench.bench.auditing.given import Called, Dumped, Given, called
 from smashbench.bench.auditing.pairs import Pairs
+from smashbench.bench.auditing.report import FEW_GROUPS
 from smashbench.bench.auditing.world import LEAST, World, dealt
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import floors_of
@@ -18,9 +19,6 @@ from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.run.perform import accelerator
 from smashbench.datasets import Part, Split
 from smashbench.defenses import Defense
-
-FEW_GROUPS = 10
-"""Scored groups below which an interval is hardly one."""
 
 
 def prepared(

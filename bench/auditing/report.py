@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
+FEW_GROUPS = 10
+"""Scored groups below which an interval is hardly one."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What was audited, and how.
@@ -196,7 +200,7 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         report: of an audit.
         conditions: metrics and limits. A metric whose higher values are more private has to be at
             least its limit, with its whole interval; the others at most theirs. Without a
-            trained attack that has converged nothing is shown.
+            trained attack that has converged, or with few scored groups, nothing is shown.
     """
     failures = []
     conditions = list(conditions)
@@ -211,10 +215,17 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
             "no decoder has converged, so that a longer one would get further and no limit is "
             "shown to be kept: give a larger --budget"
         )
+    groups = report.facts.groups
+    if conditions and groups is not None and groups < FEW_GROUPS:
+        failures.append(
+            f"the scored images are of {groups} groups, so that intervals are rough and no limit "
+            f"is shown to be kept: give images of more groups, {FEW_GROUPS} to be scored"
+        )
     for metric, limit in conditions:
         found = report.value(metric)
         higher = METRICS[metric].better == "higher"
-        if found.low < limit if higher else found.high > limit:
+        kept = found.low >= limit if higher else found.high <= limit
+        if not kept:
             side, end = ("below", found.low) if higher else ("above", found.high)
             failures.append(
                 f"{metric} = {found.mean:.3g} [{found.low:.3g}, {found.high:.3g}]: the interval "

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Ge, Len, MinLen
+from annotated_types import Ge, Gt, Len, MinLen
 from pydantic import StringConstraints, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -46,8 +46,8 @@ class SavedAudit(Frozen):
     images: Number
     image_shape: tuple[Number, Number, Number]
     feature_shape: tuple[Number, ...]
-    aux: Number
-    test: Number
+    aux: Annotated[Number, Gt(0)]
+    test: Annotated[Number, Gt(0)]
     model: bool
     attacks: Annotated[tuple[SavedAttack, ...], MinLen(1)]
     left_out: dict[Name, Sentence]
@@ -122,7 +122,7 @@ def read_audit(folder: Path) -> tuple[SavedAudit, dict[str, np.ndarray]]:
         raise BenchError(f"{folder / AUDIT} was made by another version; audit again")
     try:
         arrays: dict[str, Any] = load(store.content(SCORES))
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DamagedError(folder / SCORES, f"{ALTERED} ({error})") from None
     return saved, arrays
 

@@ -159,6 +159,11 @@ def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     _, group, sizes = groups.unique(return_inverse=True, return_counts=True)
     held = held_groups(sizes, round(share * len(groups)), generator)[group]
     test, aux = held.nonzero()[:, 0], (~held).nonzero()[:, 0]
+    if len(group[test].unique()) < 2:
+        raise BenchError(
+            f"{len(sizes)} groups leave one to be scored, which has no interval: give images of "
+            "more groups, or another --test-share"
+        )
     if min(len(test), len(aux)) < LEAST:
         raise BenchError(
             f"{len(groups)} images of {len(sizes)} groups are dealt as {len(aux)} to the attacker "

@@ -1,5 +1,6 @@
 """Two results, before and after a change: which rows moved beyond their intervals."""
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.flags import FLAGS
@@ -15,12 +16,18 @@ def compare(before: Board, after: Board) -> tuple[list[str], bool]:
     ours, theirs = ({row.key: row for row in board.rows} for board in (before, after))
     metrics = ["accuracy", *(name for name in before.metrics if METRICS[name].brief)]
     both = [row for key, row in ours.items() if key in theirs]
+    if not both:
+        raise BenchError(
+            "no row is in both, so that nothing can be compared: the first has "
+            f"{listed([row.label for row in ours.values()])}, the second "
+            f"{listed([row.label for row in theirs.values()])}"
+        )
     told = {flag.name for flag in FLAGS if ours.keys() == theirs.keys() or not flag.relative}
     changes = {row.label: _changes(row, theirs[row.key], metrics, told) for row in both}
     moved = sum(map(bool, changes.values()))
     lines = [f"{label}: {change}" for label, found in changes.items() for change in found]
     rows = f"{len(both)} {'row' if len(both) == 1 else 'rows'} in both"
-    lines.append(f"{rows}: {moved or 'none'} moved" if both else "no row is in both")
+    lines.append(f"{rows}: {moved or 'none'} moved")
     for which, some, others in (("first", ours, theirs), ("second", theirs, ours)):
         if alone := [row.label for key, row in some.items() if key not in others]:
             lines.append(f"only in the {which}, not compared: {listed(alone)}")

@@ -43,12 +43,13 @@ LAST_WORDS = 10.0
 class Outcome(NamedTuple):
     """How an attempt ended.
 
-    ``done``: there is a record. ``failed``: there is a record with the cause. ``busy``: another
-    process is at it. ``stop``: something a person must change before anything else can run.
+    ``done``: there is a record. ``failed``: there is a record with the cause. ``unscored``: it was
+    not measured again, and its record is as it was. ``busy``: another process is at it. ``stop``:
+    something a person must change before anything else can run.
     ``lost``: the process ended before it could say why.
     """
 
-    state: Literal["done", "failed", "busy", "stop", "lost"]
+    state: Literal["done", "failed", "unscored", "busy", "stop", "lost"]
     text: str = ""
 
 
@@ -129,7 +130,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
 def not_scored(trial: Trial, store: Store, how: str) -> Outcome:
     """Why a finished trial could not be measured again: it stays as it is, and nothing is lost."""
     about = f"{trial.label} could not be scored again ({how}); its record stays as it is"
-    return Outcome("stop", f"{about}, {store.log_path(trial.key)} says more")
+    return Outcome("unscored", f"{about}, {store.log_path(trial.key)} says more")
 
 
 def failure(trial: Trial, cause: str, *, left_out: bool = False) -> FailedRecord:
@@ -148,7 +149,8 @@ def how_it_ended(exitcode: int | None) -> str:
     """``killed by SIGKILL, perhaps for lack of memory`` for a process's exit code."""
     if exitcode is None or exitcode >= 0:
         return f"its process ended with exit code {exitcode}"
-    name = signal.Signals(-exitcode).name
+    known = -exitcode in set(signal.Signals)  # real-time signals have no names
+    name = signal.Signals(-exitcode).name if known else f"signal {-exitcode}"
     hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
     return f"its process was killed by {name}{hint}"
 

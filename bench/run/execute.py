@@ -58,15 +58,14 @@ def execute(
             file=sys.stderr,
         )
         failures += _run(suite, behind, options, standings)
-    if failures:
-        print(f"{failures} trials failed: smashbench status {options.folder} says why")
+        _save(suite, options, standings, [*chosen, *behind])  # these are of other code no more
     return failures
 
 
-def rescore(suite: Suite, options: RunOptions) -> str:
+def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     """Measures again what was measured by other metrics than the present ones and is still there:
     reconstructions are scored, victims are encoded; nothing is trained or attacked. Returns how
-    many trials that were, in words.
+    many trials that were, in words, and how many could not be.
 
     Raises:
         BenchError, DatasetError: something a person must change first; records stay as they are.
@@ -75,15 +74,14 @@ def rescore(suite: Suite, options: RunOptions) -> str:
     keep_sources(suite, options.folder)  # workers load them from there
     standings = _standings(suite, options)
     chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
-    if chosen:  # how long training took says nothing about how long this takes
-        _run(suite, chosen, options, {trial.key: Standing("missing") for trial in suite.trials})
+    left = _run(suite, chosen, options, standings) if chosen else 0
     _save(suite, options, standings)  # now that its metrics have worked
-    text = f"{len(chosen)} of {len(suite.trials)} trials measured again"
+    text = f"{len(chosen) - left} of {len(suite.trials)} trials measured again"
     if kept := sum(standing.state == "kept" for standing in standings.values()):
         again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
         text += f"; {kept} are kept as they are, because their code has changed or what they made "
         text += f"is gone: {again} makes them anew"
-    return text
+    return text, left
 
 
 def _check_data(suite: Suite, options: RunOptions) -> None:
@@ -129,13 +127,25 @@ def _run(
         keep=options.keep_outdated,
         plugins=tuple(options.folder / each.kept for each in suite.plugins if each.is_file),
     )
-    estimates = Estimates(suite.trials, standings, suite.core_minutes)
+    again = {trial.key for trial in chosen if standings[trial.key].state == "unscored"}
+    timed = standings
+    if len(again) == len(chosen):  # how long training took says nothing about how long this takes
+        timed = {trial.key: Standing("missing") for trial in suite.trials}
+    estimates = Estimates(suite.trials, timed, suite.core_minutes)
     done = sum(standing.state == "done" for standing in standings.values())
     with closing(ENGINES[options.engine](work, options)) as engine:
-        scheduler = Scheduler(chosen, Store(options.folder), engine, estimates)
+        scheduler = Scheduler(chosen, Store(options.folder), engine, estimates, again)
         with closing(Progress(done + len(chosen), done, engine.workers)) as progress:
             scheduler.run(progress)
-    return scheduler.failed
+    if scheduler.failed:
+        print(f"{scheduler.failed} trials failed: smashbench status {options.folder} says why")
+    if scheduler.unscored:
+        print(
+            f"{scheduler.unscored} trials could not be measured again and are as they were: mend "
+            "the metric, or leave out its --plugin",
+            file=sys.stderr,
+        )
+    return scheduler.failed + scheduler.unscored
 
 
 def run_single(
@@ -159,7 +169,7 @@ def run_single(
         if outcome.state == "stop":
             raise BenchError(outcome.text)
         print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")
-        failures += outcome.state == "failed"
+        failures += outcome.state in ("failed", "unscored")
     return failures
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 
 from smashbench.bench.errors import BenchError
@@ -30,14 +30,22 @@ class Scheduler:
         store: where the records go.
         engine: runs them.
         estimates: how long they take, improved on the way.
+        finished: keys of trials that are only to be measured again, and need no victim.
     """
 
     def __init__(
-        self, trials: Sequence[Trial], store: Store, engine: Engine, estimates: Estimates
+        self,
+        trials: Sequence[Trial],
+        store: Store,
+        engine: Engine,
+        estimates: Estimates,
+        finished: Container[str] = (),
     ) -> None:
         self.store, self.engine, self.estimates = store, engine, estimates
         self.keep = engine.options.keep_outdated
         self.failed = 0
+        self.unscored = 0
+        """Trials that could not be measured again."""
         self._order = {trial.key: number for number, trial in enumerate(trials)}
         self._left = {trial.key: trial for trial in trials}
         self._victims: list[Ready] = []
@@ -51,7 +59,7 @@ class Scheduler:
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
         """Trials by the key of the victim that they need."""
         for trial in trials:
-            if trial.parent in self._left:
+            if trial.parent in self._left and trial.key not in finished:
                 self._waiting[trial.parent].append(trial)
             else:
                 self._queue(trial)
@@ -98,6 +106,10 @@ class Scheduler:
             raise BenchError(text)
         if state == "busy":
             self._elsewhere.append(trial)
+        elif state == "unscored":
+            progress.say(text)
+            self.unscored += 1
+            self._give_up(trial, progress)
         elif state == "done":
             self.estimates.observe(trial, seconds)
             self._finish(trial, progress)
@@ -112,14 +124,19 @@ class Scheduler:
     def _fail(self, trial: Trial, cause: str, progress: Progress) -> None:
         short = cause.splitlines()[-1]
         progress.say(f"failed: {trial.label}: {short}")
+        fallen = self._give_up(trial, progress)
+        for each in fallen:
+            self.store.write(failure(each, f"its victim {trial.key} failed: {short}"))
+        self.failed += 1 + len(fallen)
+
+    def _give_up(self, trial: Trial, progress: Progress) -> list[Trial]:
+        """Drops a trial and what needs it; returns the latter."""
         fallen = [trial]
         for each in fallen:  # grows by what needs it
             fallen += self._waiting.pop(each.key, [])
-        for each in fallen[1:]:
-            self.store.write(failure(each, f"its victim {trial.key} failed: {short}"))
         for each in fallen:
             self._drop(each, progress)
-        self.failed += len(fallen)
+        return fallen[1:]
 
     def _drop(self, trial: Trial, progress: Progress) -> None:
         del self._left[trial.key]

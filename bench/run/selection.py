@@ -34,7 +34,9 @@ def choose(
         if not asked or not _matches(trial, wanted):
             continue
         parts = [trial]
-        while (first := parts[0].parent) and standings[first].state not in FINISHED:
+        while state != "unscored" and (first := parts[0].parent):
+            if standings[first].state in FINISHED:
+                break
             parts.insert(0, victims[first])
         for part in parts:  # the victim first: with a limit of one, it alone
             if limit is None or len(chosen) < limit:

@@ -65,10 +65,11 @@ def survey(
         if trial.parent:
             standings[trial.key] = _on_victim(standings[trial.key], standings.get(trial.parent))
     made = (*FINISHED, "unscored")  # needs no weights any more
-    needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in made}
-    for trial in (*suite.starts, *suite.victims) if deep else ():
-        if trial.key in needed:
-            standings[trial.key] = _with_weights(trial, standings[trial.key], store)
+    for some in (suite.victims, suite.starts) if deep else ():  # a victim may need its start again
+        needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in made}
+        for trial in some:
+            if trial.key in needed:
+                standings[trial.key] = _with_weights(trial, standings[trial.key], store)
     return standings
 
 

@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
 
     def own_name(name: str, sort: tuple[object, ...], meaning: object, folder: Path) -> str:
         """The name, or where it means something else already, with the folder's."""
-        for label in (name, f"{name} ({folder.name})", f"{name} ({folder.resolve()})"):
+        for label in (name, f"{name} ({folder.resolve().name})", f"{name} ({folder.resolve()})"):
             if meanings.setdefault((label, *sort), meaning) == meaning:
                 return label
         raise BenchError(f"{folder}: {name!r} means several things in it")
@@ -121,10 +121,15 @@ def _newest(folders: Sequence[Path], suites: list[Suite]) -> tuple[list[Suite], 
     kept: list[Suite] = []
     homes: dict[str, int] = {}
     for number, suite in enumerate(suites):
-        left = [t for t in suite.trials if last.get(t.victim.defense.label, number) == number]
-        homes |= {t.key: number for t in left if t.victim.defense.label in last}
-        victims = tuple(trial for trial in left if trial.attack is None)
-        kept.append(replace(suite, victims=victims, attacks=tuple(t for t in left if t.attack)))
+        left = {t.key for t in suite.trials if last.get(t.victim.defense.label, number) == number}
+        homes |= {
+            t.key: number for t in suite.trials if t.key in left and t.victim.defense.label in last
+        }
+        victims, attacks = (
+            tuple(trial for trial in some if trial.key in left)
+            for some in (suite.victims, suite.attacks)
+        )
+        kept.append(replace(suite, victims=victims, attacks=attacks))
     return kept, homes
 
 

@@ -11,6 +11,7 @@ A results folder holds ``suite.json`` (the resolved suite) and, by the key of a 
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
@@ -103,12 +104,17 @@ class Store:
                 raise
             return packed
 
-    def _packed(self, name: str) -> bytes | None:
+    def _opened(self) -> Archive | None:
+        """The pack; None where there is none."""
         path = self.folder / self.PACK
         if (stamp := _stamp(path)) != self._stamp:  # another pack than the one that was opened
             self._archive, self._stamp = Archive(path) if stamp else None, stamp
+        return self._archive
+
+    def _packed(self, name: str) -> bytes | None:
+        archive = self._opened()
         try:
-            return self._archive.get(name) if self._archive else None
+            return archive.get(name) if archive else None
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
             raise DamagedError(self.folder / name, f"{damage.reason} in {self.PACK}") from None
 
@@ -120,7 +126,10 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
-        return (self.folder / name).exists() or self._packed(name) is not None
+        if (self.folder / name).exists():
+            return True
+        archive = self._opened()
+        return archive is not None and name in archive.names
 
     def read(self, key: str) -> Record | None:
         """The record of a trial, of whatever status; None where there is none.
@@ -277,7 +286,8 @@ class Store:
         for part in [*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part")]:
             with suppress(FileNotFoundError):
                 old = time.time() - part.stat().st_mtime > STALE
-                if old or (part.parent != self.folder and not self.claimed(part.name[1:17])):
+                of_trial = re.match(r"\.([0-9a-f]{16})\.", part.name)
+                if old or (of_trial and not self.claimed(of_trial[1])):
                     part.unlink()
 
 

@@ -17,9 +17,8 @@ def check_audit(folder: Path) -> Iterator[Finding]:
         BenchError: it is none, one of another protocol, or damaged.
     """
     saved, arrays = read_audit(folder)
-    for sentence in saved.verdict:  # words of whoever sent it, on one line
-        shown = "".join(each if each.isprintable() else "?" for each in " ".join(sentence.split()))
-        yield Finding("note", f"it says: {shown}")
+    for sentence in saved.verdict:
+        yield Finding("note", f"it says: {sentence}")
     yield from _scores(saved, arrays)
     yield from _tried(saved)
 

@@ -1,7 +1,7 @@
 """``smashbench submit-check``: opens a submission, of whichever kind, and checks it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,11 +39,17 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
             found = check_audit(folder) if is_audit(folder) else check_suite(folder, board, data)
             findings.extend(found)
         except BenchError as error:
-            text = str(error)
-            for ours in (folder / Store.PACK, folder) if path.is_file() else ():
-                text = text.replace(str(ours), str(path))
-            findings.append(Finding("PROBLEM", text))
-    return findings
+            findings.append(Finding("PROBLEM", str(error)))
+        places = (folder / Store.PACK, folder) if path.is_file() else ()
+    return [each._replace(text=_shown(each.text, places, path)) for each in findings]
+
+
+def _shown(text: str, places: Sequence[Path], path: Path) -> str:
+    """A sentence on one line, without control characters: it may repeat words of whoever sent the
+    file. Temporary places have the name of what was given."""
+    for place in places:
+        text = text.replace(str(place), str(path))
+    return "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def _imported(module: str) -> Iterator[str]:
             name = resolve_name("." * node.level + (node.module or ""), package)
             if _is_ours(name):
                 for alias in node.names:
-                    yield _home(name, alias.name)
+                    yield name if alias.name == "*" else _home(name, alias.name)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if _is_ours(alias.name))
 

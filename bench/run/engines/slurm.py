@@ -78,7 +78,7 @@ class Slurm(Engine):
             if state not in ENDED:
                 continue
             if job.paths.result_pickle.exists():
-                ended.append((trial, job.result()))
+                ended.append((trial, _outcome_of(job)))
             elif now - self._gone.setdefault(name, now) > GRACE:
                 ended.append((trial, Outcome("lost", f"its SLURM job {name} ended: {state}")))
             else:
@@ -138,3 +138,14 @@ def _minutes(text: str) -> float:
     if len(parts) == 3:
         return 60 * parts[0] + parts[1] + parts[2] / 60
     return parts[0] + (parts[1] / 60 if len(parts) == 2 else 0.0)
+
+
+def _outcome_of(job: Any) -> Outcome:
+    """What a job that ended has returned; lost where it raised instead, as on a node that lacks
+    memory or the folder."""
+    try:
+        outcome: Outcome = job.result()
+    except Exception as error:  # whatever an attempt may raise, as submitit repeats it
+        last = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        return Outcome("lost", f"its SLURM job {job.job_id} raised: {last[0]}")
+    return outcome
