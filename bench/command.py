@@ -26,10 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         again = shlex.join(sys.argv[1:] if arguments is None else arguments)
-        print(f"\ninterrupted; to continue: smashbench {again}", file=sys.stderr)
+        words = "to continue" if again.partition(" ")[0] in CONTINUED else "to begin again"
+        print(f"\ninterrupted; {words}: smashbench {again}", file=sys.stderr)
         return 130
 
 
+CONTINUED = ("run", "rerun", "rescore", "trial", "fetch")
+"""The commands that go on where they were interrupted."""
 EXAMPLES = {
     "run": """
   smashbench run quick
@@ -44,13 +47,13 @@ EXAMPLES = {
     "trial": """
   smashbench trial 0123456789abcdef --out results/quick --suite quick""",
     "status": """
-  smashbench status results/quick""",
+  smashbench status results/zoo""",
     "report": """
-  smashbench report results/quick
+  smashbench report results/zoo --out again
   smashbench report results/quick theirs --out both --replace""",
     "figure": """
-  smashbench figure results/quick
-  smashbench figure results/quick tradeoff_fvu attacks --out ~/paper/figures""",
+  smashbench figure results/zoo --out figures
+  smashbench figure results/zoo tradeoff_fvu attacks --out ~/paper/figures""",
     "pack": """
   smashbench pack results/quick
   smashbench pack audit""",
@@ -58,7 +61,7 @@ EXAMPLES = {
   smashbench submit-check results/mine/packed.zip
   smashbench submit-check mine/packed.zip --board results/zoo --plugin my_defense.py""",
     "compare": """
-  smashbench compare results/quick again""",
+  smashbench compare results/zoo again""",
     "audit": """
   smashbench audit --features z.npy --images x.npy
   smashbench audit --model mine.py:encoder --images DIR --fail-below fvu=.5""",

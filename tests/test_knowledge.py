@@ -163,6 +163,15 @@ def test_a_board_of_one_number_has_no_curve():
     assert not KNOWLEDGE.applies(made)
 
 
+def test_a_row_that_is_not_shown_has_no_curve():
+    """Only what costs little is; what was varied for others leaves nothing to draw."""
+    costly = attacked(0.9, a30_1=0.9, a1000_1=0.2)
+    costly.accuracy = costly.accuracy._replace(mean=0.5)
+    made = board(row("none", None, 0.9, 0.01), costly)
+    assert not knowledge(made).empty
+    assert not KNOWLEDGE.applies(made)
+
+
 def test_the_curve_says_how_many_are_enough():
     made = attacked(0.9, a30_1=0.9, a100_1=0.5, a1000_1=0.2, a1000_4=0.1)
     drawn = KNOWLEDGE.draw(board(made))

@@ -14,6 +14,7 @@ from smashbench.bench.plugged import plug
 from smashbench.bench.suite import toml
 from smashbench.bench.suite.plugins import LOADED, load_plugin
 from smashbench.bench.suite.source import scoring_of, source_of
+from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
 from tests.forge import HASH
 from tests.forge import victim_trial as trial_of
@@ -208,6 +209,50 @@ def test_what_breaks_a_contract_is_explained(write, here):
     assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
 
 
+def test_what_cannot_be_checked_without_data_is_not_said_to_be_kept(write, here, sets):
+    """A data set that needs a folder; one that forgets to return what it loaded."""
+    source = """
+from smashbench.datasets import Split
+from smashbench.datasets.fashion_mnist import FashionMnist
+
+
+class Mine(FashionMnist):
+    \"\"\"Clothes.
+
+    Args:
+        n: of training images.
+        n_test: of test images.
+        seed: of the split.
+    \"\"\"
+
+
+DATASETS = {"mine": Mine}
+"""
+    done = here("check", write(source))
+    assert done.stdout.count("not checked, give --data DIR") == 3
+    assert "5 promises kept, 0 broken" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DATASETS["mine"]
+        done = here("check", write(source, "again.py"), "--data", sets)
+        assert "8 promises kept, 0 broken" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DATASETS["mine"]
+        nothing = "    def load(self, root):\n        super().load(root)\n\n\nDATASETS ="
+        done = here(
+            "check", write(source.replace("\nDATASETS =", nothing), "no.py"), "--data", sets
+        )
+        assert "load returns NoneType: should be Split.build(...)" in done.stdout
+
+
+def test_a_plugin_may_import_everything_of_a_module(write):
+    """Its source is that of the module."""
+    plug([write("from smashbench.defenses.base import *\n" + DEFENSE)])
+    (trial, *_) = toml.load("smoke", ["defenses={none={},shift={strengths=[0.5]}}"]).victims[1:]
+    assert source_of(trial)
+
+
 def here_again(here, path: Path) -> str:
     with unplugged():
         LOADED.clear()
@@ -225,6 +270,10 @@ UNUSABLE = [
         "of_model for 'nope', which is none of its options",
     ),
     (DEFENSE.replace('"by"', '"nope"'), "strength = 'nope', which is none of its options"),
+    (
+        DEFENSE.replace("by: float = 0.5", "by: str = 'a'"),
+        "strength = 'by', whose default is no number",
+    ),
     (DEFENSE.replace("by: float", "use: float").replace("= by", "= use"), "a word that suites use"),
     (ATTACK.replace("closed_form", "closed"), "should have a kind, one of floor, closed_form"),
     (ATTACK.replace('    kind = "closed_form"\n', ""), "should have a kind"),

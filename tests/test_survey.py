@@ -27,6 +27,7 @@ def test_a_selection_brings_the_victims_it_needs(smoke):
     nothing = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
     assert choose(smoke, nothing) == list(smoke.trials)
     only = ["attack=gmm", "defense=noise", "seed=1", "strength=0.3"]
+    assert selection(smoke, ["strength=0.30"]) == selection(smoke, ["strength=0.3"])
     assert labels(choose(smoke, nothing, only=selection(smoke, only))) == [
         "noise 0.3, seed 1",
         "gmm on noise 0.3, seed 1",
@@ -78,7 +79,7 @@ def test_only_what_failed(smoke):
     [
         ("defense=nois", "unknown defense 'nois'; did you mean 'noise'"),
         ("attacks=gmm", "unknown field 'attacks'; did you mean 'attack'"),
-        ("strength=0.30", r"unknown strength '0.30'; did you mean '0.3'"),
+        ("strength=0.35", r"unknown strength '0.35'; did you mean '0.3'"),
         ("gmm", "write field=value"),
     ],
 )

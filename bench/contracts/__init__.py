@@ -1,7 +1,7 @@
 """Contracts: what every component of a kind promises, checked by tests and `smashbench check`."""
 
 from smashbench.bench.contracts.attack import ATTACK
-from smashbench.bench.contracts.base import Check, Subject, failure_of
+from smashbench.bench.contracts.base import Check, Subject, UncheckedError, failure_of
 from smashbench.bench.contracts.dataset import DATASET
 from smashbench.bench.contracts.defense import DEFENSE
 from smashbench.bench.contracts.metric import METRIC
@@ -17,4 +17,4 @@ CONTRACTS: dict[str, tuple[Check, ...]] = {
 }
 """By the tables of a plug-in."""
 
-__all__ = ["CONTRACTS", "Check", "Subject", "failure_of"]
+__all__ = ["CONTRACTS", "Check", "Subject", "UncheckedError", "failure_of"]

@@ -16,6 +16,10 @@ class BrokenError(Exception):
     """What a component does that it should not, and what it should do instead."""
 
 
+class UncheckedError(Exception):
+    """Why a promise cannot be checked here."""
+
+
 class Subject(NamedTuple):
     """What is checked.
 
@@ -55,10 +59,16 @@ def require(kept: bool, otherwise: str) -> None:
 
 
 def failure_of(check: Check, subject: Subject) -> str | None:
-    """Why a component breaks a promise; None where it keeps it. Seeded: the same every time."""
+    """Why a component breaks a promise; None where it keeps it. Seeded: the same every time.
+
+    Raises:
+        UncheckedError: that cannot be told here.
+    """
     torch.manual_seed(0)
     try:
         check.run(subject)
+    except UncheckedError:
+        raise
     except (BrokenError, BenchError) as error:
         return str(error)
     except Exception as error:

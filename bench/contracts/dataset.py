@@ -2,7 +2,7 @@
 
 import torch
 
-from smashbench.bench.contracts.base import Check, Subject, require
+from smashbench.bench.contracts.base import Check, Subject, UncheckedError, require
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Dataset, DatasetError, Split
 
@@ -14,10 +14,10 @@ def _made(subject: Subject, **options: int) -> Dataset:
     return subject.made(options={**SIZES, **options})
 
 
-def _loaded(subject: Subject, **options: int) -> Split | None:
-    """None where it needs data, and nobody said where they are."""
+def _loaded(subject: Subject, **options: int) -> Split:
+    """Raises UncheckedError where it needs data, and nobody said where they are."""
     if subject.component.needs_data and subject.data is None:
-        return None
+        raise UncheckedError("give --data DIR")
     split = _made(subject, **options).load(subject.data)
     found = type(split).__name__
     require(isinstance(split, Split), f"load returns {found}: should be Split.build(...)")
@@ -39,8 +39,7 @@ def _asks(subject: Subject) -> None:
 
 
 def _parts(subject: Subject) -> None:
-    if (split := _loaded(subject)) is None:
-        return
+    split = _loaded(subject)
     seen: set[bytes] = set()
     for name in PARTS:
         part = getattr(split, name)
@@ -53,8 +52,7 @@ def _parts(subject: Subject) -> None:
 
 
 def _classes(subject: Subject) -> None:
-    if (split := _loaded(subject)) is None:
-        return
+    split = _loaded(subject)
     for name in PARTS:
         y = getattr(split, name).y
         counts = y[y >= 0].bincount(minlength=split.classes)
@@ -67,12 +65,10 @@ def _classes(subject: Subject) -> None:
 
 def _repeats(subject: Subject) -> None:
     split, again = _loaded(subject), _loaded(subject)
-    if split is None or again is None:
-        return
     require(split.hash == again.hash, "two loads give different images; seed what is random")
     if "seed" in options_of(subject.component).model_fields:
         other = _loaded(subject, seed=1)
-        require(other is not None and other.hash != split.hash, "its seed changes nothing")
+        require(other.hash != split.hash, "its seed changes nothing")
 
 
 DATASET = (

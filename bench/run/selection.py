@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.run.survey import FINISHED, Standing
@@ -62,6 +63,8 @@ def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
             raise BenchError(f"--only {text!r}: write field=value, e.g. --only defense=noise")
         if name not in known:
             raise BenchError(f"--only {text!r}: {unknown('field', name, known)}")
+        with suppress(ValueError):  # 0.30 is 0.3
+            value = _shown(float(value)) if name == "strength" else value
         if value not in known[name]:
             raise BenchError(f"--only {text!r}: {unknown(name, value, known[name])}")
         wanted[name].add(value)
@@ -73,8 +76,12 @@ def _fields(trial: Trial) -> dict[str, str]:
     label = "start" if trial.starts else defense.label
     fields = {"defense": label, "seed": str(trial.victim.seed)}
     if defense.strength is not None:
-        fields["strength"] = f"{defense.strength:.12g}"
+        fields["strength"] = _shown(defense.strength)
     return fields | ({"attack": trial.attack.label} if trial.attack else {})
+
+
+def _shown(strength: float) -> str:
+    return f"{strength:.12g}"
 
 
 def _matches(trial: Trial, wanted: Mapping[str, set[str]]) -> bool:

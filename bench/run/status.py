@@ -22,7 +22,7 @@ MEANINGS = {
     "failed": "",
     "left_out": "could not fit in memory, and was not begun; `rerun --failed` tries again",
     "damaged": "",
-    "unscored": "the metrics have changed; smashbench rescore does it in seconds",
+    "unscored": "the metrics have changed, or scores are damaged; smashbench rescore mends both",
     "outdated": "made by code that has changed since, or on another training of the victim",
     "missing": "",
 }

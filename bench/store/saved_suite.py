@@ -13,7 +13,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
 from smashbench.bench.store.files import words, write_whole
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.config import PROTOCOL, AttackChoice, VictimConfig
+from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Description, VictimConfig
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.options import resolve
 from smashbench.bench.suite.trial import Plugin, Suite, attack_trials, victim_trial
@@ -30,7 +30,7 @@ class SavedSuite(Frozen):
     """What ``suite.json`` holds."""
 
     name: Annotated[str, StringConstraints(max_length=300)]
-    description: Annotated[str, StringConstraints(max_length=3000)]
+    description: Description
     command: Annotated[str, StringConstraints(max_length=30_000)]
     attack_seeds: Annotated[int, Ge(1), Le(1000)]
     victims: tuple[VictimConfig, ...] = Field(min_length=1)
@@ -81,9 +81,10 @@ def read_suite(folder: Path) -> Suite:
     try:
         content = Store(folder).content(path.name)
     except FileNotFoundError:
-        raise BenchError(
-            f"{folder} is no results folder: it has no suite.json; run a suite first"
-        ) from None
+        hint = "run a suite first: smashbench run quick"
+        if (folder / "leaderboard.csv").exists():
+            hint = "it has tables alone, and not the records that they were made from"
+        raise BenchError(f"{folder} is no results folder: it has no suite.json; {hint}") from None
     except OSError as error:
         raise BenchError(f"{path}: {words(error)}") from None
     try:

@@ -125,7 +125,10 @@ def _scores(suite: Suite, store: Store, data: Path | None) -> Iterator[Finding]:
     kept = {label: r for label, r in attacks.items() if store.can_rescore(r, deep=True)}
     try:
         split = load_data(suite.victims[0].victim.dataset, data, torch.device("cpu"))
-    except (BenchError, DatasetError, KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        yield Finding("note", f"nothing was scored again: no data set {error}; give its --plugin")
+        return
+    except (BenchError, DatasetError, TypeError, ValueError) as error:
         yield Finding("note", f"nothing was scored again, the images are not here: {error}")
         return
     victims = [made for trial in suite.victims if (made := store.victim(trial.key))]

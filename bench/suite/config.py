@@ -20,6 +20,8 @@ PROTOCOL = 7
 """Part of every key: raised when a change of the code makes old records incomparable."""
 
 Seed = Annotated[int, Ge(0), Lt(2**63)]
+Description = Annotated[str, StringConstraints(max_length=3000)]
+"""What a suite is about."""
 Label = Annotated[
     str, StringConstraints(pattern=r"^[\p{L}\p{N}_][^\p{C}]*$", min_length=1, max_length=200)
 ]

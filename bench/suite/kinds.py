@@ -115,6 +115,8 @@ def unusable(component: type) -> str:
     knob = getattr(component, "strength", None)
     if knob is not None and knob not in fields:
         return f"has strength = {knob!r}, which is none of its options"
+    if knob is not None and not isinstance(fields[knob].default, int | float):
+        return f"has strength = {knob!r}, whose default is no number"
     for own in getattr(component, "of_model", ()):
         if own not in fields:
             return f"has of_model for {own!r}, which is none of its options"

@@ -18,6 +18,7 @@ from smashbench.bench.frozen import Frozen, explain
 from smashbench.bench.suite.config import (
     PROTOCOL,
     AttackChoice,
+    Description,
     Label,
     Seed,
     VictimConfig,
@@ -37,7 +38,7 @@ RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strengt
 class _File(Frozen):
     """A suite file as it is written."""
 
-    description: str
+    description: Description
     model: dict[str, Any]
     seeds: tuple[Seed, ...] = Field(min_length=1)
     attack_seeds: Annotated[int, Ge(1), Le(1000)] = 1

@@ -10,7 +10,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import counted
 from smashbench.bench.report.figures.base import Figure, inches, write_title
-from smashbench.bench.report.knowledge import Known, by_pairs, by_releases, varied
+from smashbench.bench.report.knowledge import Known, by_pairs, by_releases
 from smashbench.bench.report.losses import within
 from smashbench.bench.report.style import SOFT, marks
 
@@ -26,15 +26,23 @@ def _rows(board: Board) -> list[Row]:
     return list(within(board, DROP).values()) or board.complete
 
 
+Axis = tuple[str, Callable[[Row], list[Known]], Callable[[Known], int]]
+"""What was varied, in words; the points of a row; how much of it a point has."""
+AXES: tuple[Axis, ...] = (
+    ("pairs of the attacker", by_pairs, lambda each: each.pairs),
+    ("releases of an image", by_releases, lambda each: each.releases),
+)
+
+
+def _varied(board: Board) -> list[Axis]:
+    """What was varied for one of the rows that are shown."""
+    return [each for each in AXES if any(len(each[1](row)) > 1 for row in _rows(board))]
+
+
 def _draw(board: Board) -> Canvas:
     """FVU of the strongest attack over the number of pairs and over that of releases, a line per
     defense, with intervals."""
-    rows = _rows(board)
-    told: list[tuple[str, Callable[[Row], list[Known]], Callable[[Known], int]]] = [
-        ("pairs of the attacker", by_pairs, lambda each: each.pairs),
-        ("releases of an image", by_releases, lambda each: each.releases),
-    ]
-    told = [each for each in told if any(len(each[1](row)) > 1 for row in rows)]
+    rows, told = _rows(board), _varied(board)
     width = 3.4 * len(told) + LEGEND
     canvas = Canvas(figsize=inches(width, 3.2), layout="constrained")
     styles = marks(board)
@@ -79,6 +87,6 @@ KNOWLEDGE = Figure(
     name="knowledge",
     caption="What an attacker must have: FVU of the strongest attack over the number of its pairs, "
     "and over that of the releases it sees of an image. Dashed: the mean image.",
-    applies=varied,
+    applies=lambda board: bool(_varied(board)),
     draw=_draw,
 )
