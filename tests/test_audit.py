@@ -12,8 +12,8 @@ from smashbench.attacks.ridge import Ridge
 from smashbench.bench import audit
 from smashbench.bench.auditing import budget, plan
 from smashbench.bench.auditing.budget import Clock, Pace
-from smashbench.bench.auditing.curves import SWEPT
 from smashbench.bench.auditing.report import check
+from smashbench.bench.auditing.settings import SWEPT
 from smashbench.bench.auditing.verdict import RANKS, verdict
 from smashbench.bench.auditing.world import World
 from smashbench.bench.errors import BenchError

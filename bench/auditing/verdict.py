@@ -46,8 +46,8 @@ def verdict(report: "Report") -> list[str]:
         if enough := half(report):
             told.append(f"{enough:,} pairs are enough for half of that share.")
         elif report.knowledge:
-            fewest = report.knowledge[-1].pairs
-            told.append(f"With {fewest:,} pairs the attacker rebuilds less than half of that.")
+            most = report.knowledge[-1].pairs
+            told.append(f"With {most:,} pairs the attacker rebuilds less than half of that.")
     if not worst.results.converged:
         told.append(
             f"The attack {worst.name} was still getting better when its time was up: the encoder "

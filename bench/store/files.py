@@ -56,3 +56,12 @@ def unwritable(path: Path, error: OSError) -> BenchError:
 def words(error: OSError) -> str:
     """``No such file or directory``."""
     return error.strerror or str(error)
+
+
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from another that replaces it; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -21,7 +21,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from smashbench.bench.store.archive import Archive
-from smashbench.bench.store.files import ALTERED, DamagedError, unwritable, words, write_whole
+from smashbench.bench.store.files import (
+    ALTERED,
+    DamagedError,
+    stamp_of,
+    unwritable,
+    words,
+    write_whole,
+)
 from smashbench.bench.store.locks import is_locked, lock
 from smashbench.bench.store.record import (
     Arrays,
@@ -107,7 +114,7 @@ class Store:
     def _opened(self) -> Archive | None:
         """The pack; None where there is none."""
         path = self.folder / self.PACK
-        if (stamp := _stamp(path)) != self._stamp:  # another pack than the one that was opened
+        if (stamp := stamp_of(path)) != self._stamp:  # another pack than the one that was opened
             self._archive, self._stamp = Archive(path) if stamp else None, stamp
         return self._archive
 
@@ -289,15 +296,6 @@ class Store:
                 of_trial = re.match(r"\.([0-9a-f]{16})\.", part.name)
                 if old or (of_trial and not self.claimed(of_trial[1])):
                     part.unlink()
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another that replaces it; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _sealed(text: bytes) -> bytes:

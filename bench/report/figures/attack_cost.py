@@ -34,17 +34,17 @@ def _draw(board: Board) -> Canvas:
     names = [name for name, attack in rows[0].attacks.items() if attack.kind != "floor"]
     rows = [row for row in rows if set(names) & set(row.attacks)][:PANELS]
     names.sort(key=lambda name: rows[0].attacks[name].seconds)
-    number = {name: n for n, name in enumerate(names, start=1)}
+    numbers = {name: n for n, name in enumerate(names, start=1)}
     width = LEGEND + (4.2 if len(rows) < 3 else 3.2) * len(rows)
     canvas, grid = small_multiples(len(rows), len(rows), (width / len(rows), 3.9), (6.5, 0), 1)
     edge = 1 - LEGEND / width
     canvas.subplots_adjust(right=edge)
     for axes, row in zip(grid, rows, strict=True):
-        _panel(axes, row, number)
+        _panel(axes, row, numbers)
     write_title(canvas, _message(board, rows[0]))
     handles = [
         Line2D([], [], linestyle="", markersize=9, label=f"{n} {name}", **_mark(rows[0], name))
-        for name, n in number.items()
+        for name, n in numbers.items()
     ]
     corner = grid[0].get_position().y1
     small: Any = (
@@ -75,8 +75,8 @@ def _mark(row: Row, name: str) -> dict[str, Any]:
     return {"color": colour, "marker": mark.shape.marker, "markerfacecolor": face}
 
 
-def _panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
-    attacks = {name: row.attacks[name] for name in number if name in row.attacks}
+def _panel(axes: Axes, row: Row, numbers: dict[str, int]) -> None:
+    attacks = {name: row.attacks[name] for name in numbers if name in row.attacks}
     names = sorted(attacks, key=lambda name: attacks[name].seconds)
     mse = {name: attacks[name].estimates["mse"] for name in names}
     at = {name: max(attacks[name].seconds, 0.01) for name in names}
@@ -92,7 +92,7 @@ def _panel(axes: Axes, row: Row, number: dict[str, int]) -> None:
         axes.plot(at[name], mse[name].mean, **style, markersize=9)
         colour = style["color"] if attacks[name].repeats else "white"
         centred: Any = {"ha": "center", "va": "center_baseline", "fontsize": 6, "zorder": 5}
-        axes.text(at[name], mse[name].mean, str(number[name]), color=colour, **centred)
+        axes.text(at[name], mse[name].mean, str(numbers[name]), color=colour, **centred)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
