@@ -133,10 +133,8 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
-        if (self.folder / name).exists():
-            return True
-        archive = self._opened()
-        return archive is not None and name in archive.names
+        there, pack = (self.folder / name).exists(), self._opened()
+        return there or (pack is not None and name in pack.names)
 
     def read(self, key: str) -> Record | None:
         """The record of a trial, of whatever status; None where there is none.
