@@ -20,7 +20,12 @@ def test_damaged_scores_are_refused(copy, refused):
     content = bytearray(arrays.read_bytes())
     content[-1] ^= 1
     arrays.write_bytes(content)
-    refused(["report", copy], arrays.name, "truncated or altered", "run the suite again")
+    refused(
+        ["report", copy],
+        arrays.name,
+        "truncated or altered",
+        f"smashbench rerun {copy} makes it anew",
+    )
 
 
 @pytest.mark.parametrize(

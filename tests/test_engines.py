@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.attempt import Outcome, how_it_ended
+from smashbench.bench.run.attempt import Outcome, how_it_ended, log_size, lost
 from smashbench.bench.run.engines import ENGINES, RunOptions
 from smashbench.bench.run.engines.base import Engine
 from smashbench.bench.run.engines.local import Local, _default_workers
@@ -109,8 +109,8 @@ def test_the_attacks_of_a_failed_victim_fail_with_it_and_others_do_not(tmp_path)
     attacks = [trial("mean", victim, n) for n, victim in enumerate([bad, good, bad])]
     scheduler = run([bad, good, *attacks], tmp_path)
     assert scheduler.failed == 3
-    for lost in (attacks[0], attacks[2]):
-        error = Store(tmp_path).read(lost.key).error
+    for fallen in (attacks[0], attacks[2]):
+        error = Store(tmp_path).read(fallen.key).error
         assert error == f"its victim {bad.key} failed: short"
     assert diary(tmp_path).count("mean") == 1
 
@@ -135,6 +135,19 @@ def test_how_a_process_ended_is_told_whatever_the_signal():
     assert how_it_ended(-9) == "its process was killed by SIGKILL, perhaps for lack of memory"
     assert how_it_ended(-35) == "its process was killed by signal 35"  # a real-time one
     assert how_it_ended(3) == "its process ended with exit code 3"
+
+
+def test_why_a_process_was_lost_is_not_what_its_log_says_of_an_attempt_before(tmp_path):
+    """Killed before it could write a line of its own."""
+    store, one = Store(tmp_path), trial("fine")
+    assert log_size(one, store) == 0
+    store.log_path(one.key).parent.mkdir()
+    store.log_path(one.key).write_text("== then\nTimeout (0:30:00)!\n")
+    since, how = log_size(one, store), "its process was killed by SIGKILL"
+    assert lost(one, store, how, since=since).text == how
+    with store.log_path(one.key).open("a") as log:
+        log.write("== now\nfatal\n")
+    assert lost(one, store, how, since=since).text == f"== now\nfatal\n{how}"
 
 
 def test_a_job_that_raises_is_lost_and_no_other_is():

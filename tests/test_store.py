@@ -57,7 +57,7 @@ def test_an_unwritable_folder_is_one_clear_error(tmp_path):
 def test_a_truncated_record_is_named(tmp_path, content):
     store, key = written(tmp_path)
     store.record_path(key).write_bytes(content)
-    with pytest.raises(BenchError, match=rf"{key}.json: truncated or altered; run the suite again"):
+    with pytest.raises(BenchError, match=rf"{key}.json: truncated or altered; smashbench rerun "):
         store.read(key)
 
 
@@ -171,7 +171,7 @@ def test_weights_come_back_and_a_damaged_file_is_refused(tmp_path):
     for damaged in (content[:-1], content[:100] + b"X" + content[101:], b""):
         path.write_bytes(damaged)
         with pytest.raises(
-            BenchError, match=r"key\.safetensors: truncated or altered; run the suite"
+            BenchError, match=r"key\.safetensors: truncated or altered; smashbench rerun "
         ):
             store.weights("key", sha256)
     path.unlink()

@@ -186,11 +186,21 @@ def test_a_report_refuses_damaged_files(copy, refused):
     record = next((copy / "records").glob("*.json"))
     content = record.read_bytes()
     record.write_bytes(content[:50])
-    refused(["report", copy], record.name, "truncated or altered", "run the suite again")
+    refused(
+        ["report", copy],
+        record.name,
+        "truncated or altered",
+        f"smashbench rerun {copy} makes it anew",
+    )
     record.write_bytes(content)
     arrays = next((copy / "scores").glob("*.safetensors"))
     arrays.write_bytes(arrays.read_bytes()[:-1])
-    refused(["report", copy], arrays.name, "truncated or altered", "run the suite again")
+    refused(
+        ["report", copy],
+        arrays.name,
+        "truncated or altered",
+        f"smashbench rerun {copy} makes it anew",
+    )
 
 
 @pytest.mark.slow

@@ -155,8 +155,15 @@ def how_it_ended(exitcode: int | None) -> str:
     return f"its process was killed by {name}{hint}"
 
 
-def lost(trial: Trial, store: Store, how: str, *, keep: bool = False) -> Outcome:
-    """What became of a trial whose process was lost; perhaps another run has taken it."""
+def log_size(trial: Trial, store: Store) -> int:
+    """Bytes of a trial's log: where the next attempt at it begins."""
+    path = store.log_path(trial.key)
+    return path.stat().st_size if path.exists() else 0
+
+
+def lost(trial: Trial, store: Store, how: str, *, since: int = 0, keep: bool = False) -> Outcome:
+    """What became of a trial whose process was lost; perhaps another run has taken it. Its log
+    begins at ``since``; what is before is of other attempts."""
     with store.claim(trial.key) as ours:
         if not ours:
             return Outcome("busy")
@@ -165,16 +172,16 @@ def lost(trial: Trial, store: Store, how: str, *, keep: bool = False) -> Outcome
             return Outcome("done")
         if state == "unscored":
             return not_scored(trial, store, how)
-        cause = cause_of_loss(trial, store, how)
+        cause = cause_of_loss(trial, store, how, since)
         store.write(failure(trial, cause))
         return Outcome("failed", cause)
 
 
-def cause_of_loss(trial: Trial, store: Store, how: str) -> str:
+def cause_of_loss(trial: Trial, store: Store, how: str, since: int = 0) -> str:
     """Why a process was lost: the end of the trial's log, and in the last line the reason."""
     wait_for_writers(store.log_path(trial.key), LAST_WORDS)
     try:
-        lines = store.log_path(trial.key).read_text(errors="replace").splitlines()
+        lines = store.log_path(trial.key).read_bytes()[since:].decode(errors="replace").splitlines()
     except OSError:
         lines = []
     starts = [number for number, line in enumerate(lines) if line.startswith(_START)]

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.run.attempt import Outcome, failure, lost
+from smashbench.bench.run.attempt import Outcome, failure, log_size, lost
 from smashbench.bench.run.engines import Engine
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import Progress
@@ -54,6 +54,8 @@ class Scheduler:
         self._groups = Counter(map(group_of, trials))
         """How many of each group are left."""
         self._running: dict[str, float] = {}
+        self._logged: dict[str, int] = {}
+        """Where the logs of trials that run begin."""
         self._elsewhere: list[Trial] = []
         """Trials that another run is at."""
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
@@ -72,6 +74,7 @@ class Scheduler:
         """
         while self._left:
             while (trial := self._next()) is not None:
+                self._logged[trial.key] = log_size(trial, self.store)
                 self.engine.submit(trial)
                 self._running[trial.key] = time.monotonic()
             self._show(progress)
@@ -100,7 +103,8 @@ class Scheduler:
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
         seconds = time.monotonic() - self._running.pop(trial.key)
         if outcome.state == "lost":
-            outcome = lost(trial, self.store, outcome.text, keep=self.keep)
+            since = self._logged[trial.key]
+            outcome = lost(trial, self.store, outcome.text, since=since, keep=self.keep)
         state, text = outcome
         if state == "stop":
             raise BenchError(text)

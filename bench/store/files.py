@@ -19,11 +19,24 @@ class DamagedError(BenchError):
     """
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}; run the suite again to redo it")
+        super().__init__(f"{path}: {reason}; {_again(path)}")
         self.path, self.reason = path, reason
 
     def __reduce__(self) -> tuple[type, tuple[Path, str]]:
         return type(self), (self.path, self.reason)  # to travel between processes
+
+
+OF_TRIALS = ("records", "scores", "samples", "reconstructions", "victims")
+"""Folders of what trials made."""
+
+
+def _again(path: Path) -> str:
+    """How to have a damaged file again."""
+    if path.parent.name in OF_TRIALS:
+        return f"smashbench rerun {path.parent.parent} makes it anew"
+    if path.name in ("audit.json", "scores.safetensors"):
+        return "audit again"
+    return "get it again from where it came, or make it anew"
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from smashbench.bench.auditing.saved import is_audit
 from smashbench.bench.errors import BenchError
 from smashbench.bench.store.archive import Archive
+from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.audits import check_audit
@@ -38,6 +39,9 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
                 Archive(pack).verify()
             found = check_audit(folder) if is_audit(folder) else check_suite(folder, board, data)
             findings.extend(found)
+        except DamagedError as error:
+            text = f"{error.path}: {error.reason}; have it packed and sent again"
+            findings.append(Finding("PROBLEM", text))
         except BenchError as error:
             findings.append(Finding("PROBLEM", str(error)))
         places = (folder / Store.PACK, folder) if path.is_file() else ()
