@@ -17,6 +17,12 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length
 """Of a component: lower case, digits and underscores."""
 Number = Annotated[int, Ge(0), Lt(2**63)]
 """Of things, as large as tables and arrays can hold."""
+WORDS = {
+    "a valid tuple": "a list, e.g. [0, 1]",
+    "tuple should have": "the list should have",
+    " after validation": "",
+}
+"""Words of pydantic's messages, and what people write."""
 LONGEST = 200
 """Most characters of a foreign value that a message repeats."""
 
@@ -41,6 +47,8 @@ def _line(item: Any, where: str, known: type[BaseModel]) -> str:
     if item["type"] == "missing":
         return f"{field}: is missing"
     message = item["msg"][0].lower() + item["msg"][1:]
+    for pydantic, ours in WORDS.items():  # TOML and JSON have lists
+        message = message.replace(pydantic, ours)
     value = repr(item["input"])
     short = value if len(value) <= LONGEST else value[:LONGEST] + "..."
     return f"{field} = {short}: {message}" if field else message

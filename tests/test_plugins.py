@@ -207,6 +207,10 @@ def test_what_breaks_a_contract_is_explained(write, here):
     assert done.stdout.count("FAILED") == 1
     assert "depends on the other images of its batch, but a client has one image" in done.stdout
     assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
+    without = DEFENSE.replace("        super().__init__(shape, classes)\n", "")
+    assert "call super().__init__(shape, classes) first" in here_again(
+        here, write(without, "no.py")
+    )
 
 
 def test_what_cannot_be_checked_without_data_is_not_said_to_be_kept(write, here, sets):

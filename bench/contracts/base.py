@@ -72,7 +72,9 @@ def failure_of(check: Check, subject: Subject) -> str | None:
     except (BrokenError, BenchError) as error:
         return str(error)
     except Exception as error:
-        return f"{type(error).__name__}: {error}{_place(error, subject.component)}"
+        text = f"{type(error).__name__}: {error}{_place(error, subject.component)}"
+        begun = "_modules" not in str(error) and "Module.__init__()" not in str(error)
+        return text if begun else f"{text}; call super().__init__(shape, classes) first"
     return None
 
 

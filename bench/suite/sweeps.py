@@ -72,6 +72,11 @@ def network(
 
 
 def _single(label: str, options: dict[str, Any], strengths: Any, mistakes: list[str]) -> Configs:
+    if "strength" in options and strengths is None:
+        mistakes.append(
+            f"defenses.{label}.strength: write a list of strengths to sweep, e.g. strengths = [0.1]"
+        )
+        return []
     base = component("defense", label, options, DEFENSES, mistakes)
     if not base:
         return []
