@@ -165,7 +165,7 @@ def test_every_level_of_knowledge_through_the_command_line(copy, here):
             models[record["config"]["attack"]["label"]] = record["threat_model"]
             assert record["curve"] == [] or record["curve"][-1] > 0
     assert models["query_decoder"]["grants"] == ["pairs", "query"]
-    assert models["map"]["grants"] == ["pairs", "client"]
+    assert models["map"]["grants"] == ["pairs", "query", "client"]
     assert models["averaging"]["releases_per_image"] == 4
     for name in ("attack_cost.png", "costs.csv"):
         assert (copy / name).is_file()
