@@ -53,9 +53,8 @@ class Scheduler:
         """On victims that are trained."""
         self._groups = Counter(map(group_of, trials))
         """How many of each group are left."""
-        self._running: dict[str, float] = {}
-        self._logged: dict[str, int] = {}
-        """Where the logs of trials that run begin."""
+        self._running: dict[str, tuple[float, int]] = {}
+        """When each began, and where its log does."""
         self._elsewhere: list[Trial] = []
         """Trials that another run is at."""
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
@@ -74,9 +73,9 @@ class Scheduler:
         """
         while self._left:
             while (trial := self._next()) is not None:
-                self._logged[trial.key] = log_size(trial, self.store)
+                log = log_size(trial, self.store)
                 self.engine.submit(trial)
-                self._running[trial.key] = time.monotonic()
+                self._running[trial.key] = time.monotonic(), log
             self._show(progress)
             for trial, outcome in self.engine.wait(TICK):
                 self._settle(trial, outcome, progress)
@@ -101,10 +100,10 @@ class Scheduler:
         heappush(self._attacks if trial.attack else self._victims, entry)
 
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
-        seconds = time.monotonic() - self._running.pop(trial.key)
+        started, log = self._running.pop(trial.key)
+        seconds = time.monotonic() - started
         if outcome.state == "lost":
-            since = self._logged[trial.key]
-            outcome = lost(trial, self.store, outcome.text, since=since, keep=self.keep)
+            outcome = lost(trial, self.store, outcome.text, since=log, keep=self.keep)
         state, text = outcome
         if state == "stop":
             raise BenchError(text)
@@ -162,7 +161,7 @@ class Scheduler:
         now = time.monotonic()
         running = [
             (self._left[key].label, now - started, self.estimates.of(group_of(self._left[key])))
-            for key, started in self._running.items()
+            for key, (started, _) in self._running.items()
         ]
         left = self.estimates.total(self._groups, self.engine.workers)
         progress.show(running, left)

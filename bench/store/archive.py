@@ -44,6 +44,9 @@ class Archive:
         """Of all files."""
         return set(self._hashes)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._hashes
+
     def verify(self) -> None:
         """Reads every file.
 

@@ -134,7 +134,7 @@ class Store:
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
         there, pack = (self.folder / name).exists(), self._opened()
-        return there or (pack is not None and name in pack.names)
+        return there or (pack is not None and name in pack)
 
     def read(self, key: str) -> Record | None:
         """The record of a trial, of whatever status; None where there is none.
