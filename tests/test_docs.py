@@ -32,20 +32,22 @@ def test_every_column_is_documented(run, name):
     assert {word for word in documented if word in columns} >= set(plain)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        *("README.md", "docs/attacks.md", "docs/columns.md", "docs/data.md", "docs/running.md"),
-        *("docs/audit.md", "docs/defenses.md", "docs/zoo.md"),
-        *("docs/extending.md", "docs/architecture.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-        *("docs/README.md", "docs/ablations.md", "docs/cifar10.md"),
-    ],
-)
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_between_pages_and_to_results_lead_somewhere(page):
-    path = ROOT / page
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
-            assert (path.parent / target).exists(), target
+            assert (page.parent / target).exists(), target
+
+
+def test_a_published_board_has_its_records():
+    """All but ``quick``, which `make bench` makes again."""
+    boards = {path.parent for path in (ROOT / "results").glob("*/leaderboard.md")}
+    without = {board.name for board in boards if not (board / "packed.zip").exists()}
+    assert len(boards) > 5
+    assert without == {"quick"}
 
 
 def test_every_defense_is_a_line_of_the_table_with_its_group_and_knob():
