@@ -13,7 +13,7 @@ from smashbench.bench.report import published
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
 from smashbench.bench.report.flags import raise_flags
-from smashbench.bench.report.frontier import advantage, privacy_at, ranks
+from smashbench.bench.report.frontier import advantage, privacy_at, privacy_within, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
 from smashbench.bench.report.verdict import verdict
 from smashbench.bench.report.view import Panel, view
@@ -79,11 +79,21 @@ def test_privacy_at_an_accuracy_lies_on_the_frontier(points, target):
 
 @given(POINTS, st.floats(0.1, 1))
 def test_within_a_sweep_nothing_is_known_beyond_its_ends(points, target):
-    found = privacy_at(*columns(points), np.array([target]), within=True)[0]
+    found = privacy_within(*columns(points), np.array([target]))[0]
     inside = min(a for a, _ in points) <= target <= max(a for a, _ in points)
     assert np.isfinite(found) == inside
     if inside:
         assert found == privacy_at(*columns(points), np.array([target]))[0]
+
+
+def test_draws_more_accurate_than_a_sweep_are_compared_with_its_most_accurate_point():
+    accuracy, privacy = np.array([[0.9, 0.9], [0.8, 0.8]]), np.array([[0.2, 0.3], [0.6, 0.6]])
+    np.testing.assert_allclose(
+        privacy_within(accuracy, privacy, np.array([0.85, 0.95])), [0.4, 0.3]
+    )
+    np.testing.assert_array_equal(  # but not where the measured one is beyond the sweep
+        privacy_within(accuracy, privacy, np.array([0.95, 0.85])), [np.nan, np.nan]
+    )
 
 
 def test_of_equally_accurate_points_the_most_private_counts():

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from smashbench.bench.report.board import Board, Row, RowKey
-from smashbench.bench.report.frontier import advantage, privacy_at, ranks
+from smashbench.bench.report.frontier import advantage, privacy_within, ranks
 from smashbench.bench.report.losses import DROPS
 from smashbench.bench.report.points import DIFFERENCE, estimated, frontier, known, points
 from smashbench.bench.report.statistics import Compared, Estimate, columns, ends, jointly
@@ -47,7 +47,7 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
             values[f"{metric}_over_noise"] = estimated(difference[0], row)
         if others and row.role == "defense":
             accuracy = points([row], "accuracy")[0]
-            there = privacy_at(*frontier(others), accuracy, within=True)
+            there = privacy_within(*frontier(others), accuracy)
             over = points([row], "fvu")[0] - there
             values["fvu_over_noise"] = estimated(over, row) if known(over) else None
             if values["fvu_over_noise"]:

@@ -44,14 +44,11 @@ def advantage(own: Points, other: Points) -> tuple[np.ndarray, np.ndarray, np.nd
     return total / STEPS, low, high
 
 
-def privacy_at(
-    accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray, *, within: bool = False
-) -> np.ndarray:
+def privacy_at(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) -> np.ndarray:
     """The most privacy (draws,) at an accuracy of at least ``target`` (draws,).
 
     Linear between neighbouring points of the frontier; NaN where no point is accurate enough.
-    Beyond the least accurate point there is no more privacy than it has; or, with ``within``, it is
-    not known what there is: NaN.
+    Beyond the least accurate point there is no more privacy than it has.
 
     >>> points = np.array([[0.9], [0.8]]), np.array([[0.2], [0.6]])
     >>> [float(privacy_at(*points, np.array([a]))[0].round(3)) for a in (0.95, 0.9, 0.85, 0.7)]
@@ -63,8 +60,28 @@ def privacy_at(
     with np.errstate(invalid="ignore"):
         between = value + (more - value) * (ahead - target) / (ahead - behind)
     found = np.where(np.isfinite(behind), between, value)
-    known = np.isfinite(value) & ((target >= accuracy.min(0)) | (not within))
-    return np.where(known, found, np.nan)
+    return np.where(np.isfinite(value), found, np.nan)
+
+
+def privacy_within(accuracy: np.ndarray, privacy: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The same within the sweep of the points: NaN in worlds where ``target`` (draws,) lies below
+    the least accurate point, since further strengths might have more privacy, and everywhere where
+    the measured world, the first, has it outside.
+
+    In a draw of the bootstrap whose ``target`` lies above the most accurate point, that point
+    counts: what is compared with it is more accurate and would be worth more. Left out, such draws
+    took the upper end of every interval near the accurate end of a sweep with them: without any
+    difference, 10 to 18 % of the intervals there lay below 0.
+
+    >>> points = np.array([[0.9, 0.9], [0.8, 0.8]]), np.array([[0.2, 0.2], [0.6, 0.6]])
+    >>> targets = [(0.85, 0.95), (0.85, 0.7), (0.95, 0.85)]
+    >>> [privacy_within(*points, np.array(each)).round(3).tolist() for each in targets]
+    [[0.4, 0.2], [0.4, nan], [nan, nan]]
+    """
+    most = accuracy.max(0)
+    found = privacy_at(accuracy, privacy, np.minimum(target, most))
+    swept = (target >= accuracy.min(0)) & (target[0] <= most[0])
+    return np.where(swept, found, np.nan)
 
 
 def _best(first: np.ndarray, second: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.frontier import privacy_at
+from smashbench.bench.report.frontier import privacy_at, privacy_within
 from smashbench.bench.report.points import DIFFERENCE, PRIVACY, estimated, frontier, known, points
 from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Compared, Estimate, jointly
 
@@ -109,7 +109,7 @@ def at_losses(board: Board) -> list[Loss]:
             least = min(row.accuracy.mean for row in own_rows)
             at = AtLoss(name, first.role, fvu, None, reached, least, len(first.seeds))
             if others and first.role != "control":
-                noise = privacy_at(*frontier(others), control - drop, within=True)
+                noise = privacy_within(*frontier(others), control - drop)
                 if first.role == "baseline" and np.isfinite(noise[0]):
                     at = at._replace(over_noise=Estimate(0.0, 0.0, 0.0))
                 elif known(noise):
