@@ -123,6 +123,7 @@ def trial(choice: Namespace) -> int:
     """Runs single trials."""
     from smashbench.bench.run.execute import check_keys, run_single
     from smashbench.bench.store.saved_suite import read_suite, save_suite
+    from smashbench.bench.store.store import Store
     from smashbench.bench.suite import toml
 
     folder: Path = choice.out.resolve()
@@ -130,7 +131,7 @@ def trial(choice: Namespace) -> int:
         plug(choice.plugins)
         chosen = toml.load(choice.suite, choice.settings, choice.plugins)
         check_keys(chosen, choice.keys)  # before anything is written
-        if (folder / "suite.json").exists():
+        if Store(folder).has("suite.json"):
             if {t.key for t in read_suite(folder).trials} != {t.key for t in chosen.trials}:
                 raise BenchError(
                     f"{folder} holds another suite: leave out --suite, or another --out"
@@ -189,7 +190,7 @@ def pack(choice: Namespace) -> int:
     from smashbench.bench.store.pack import pack
     from smashbench.bench.store.store import Store
 
-    if (choice.folder / "audit.json").exists():
+    if Store(choice.folder).has("audit.json"):
         from smashbench.bench.auditing.saved import pack_audit
 
         print(f"the audit is in {pack_audit(choice.folder)}, without its images")

@@ -84,6 +84,18 @@ def clean() -> Iterator[None]:
 
 
 @pytest.fixture
+def write(tmp_path):
+    """Writes the file of a plug-in."""
+
+    def written(source: str, name: str = "mine.py") -> Path:
+        path = tmp_path / name
+        path.write_text(source)
+        return path
+
+    return written
+
+
+@pytest.fixture
 def refused(here):
     """Runs a command that must end with exit code 2 and one message, without a traceback."""
 

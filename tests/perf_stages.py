@@ -41,7 +41,7 @@ STAGES: list[tuple[Any, str, str]] = [
     (checkpoint, "source_of", "hashes of the code"),
     (perform, "scoring_of", "hashes of the code"),
     (attempt, "standing_of", "survey of what is done"),
-    (attempt, "is_done", "survey of what is done"),
+    (attempt, "counts", "survey of what is done"),
     (make_victim, "train", TRAINING),
     (train, "augment", "training: augmentation"),
     (Cem, "penalty", "training: penalties, forward"),

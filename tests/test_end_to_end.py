@@ -192,7 +192,7 @@ def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
     keys = {line[33:].strip(): line[:16] for line in listed.stdout.splitlines()[:-1]}
     keys = {label.split("  ")[-1].strip(): key for label, key in keys.items()}
     victim, gmm = keys["none, seed 0"], keys["gmm on none, seed 0"]
-    assert "42 trials, 0 done, 6 to run: not known yet" in listed.stdout
+    assert "42 trials, 0 need no run, 6 to run: not known yet" in listed.stdout
     place = ("--out", tmp_path, "--suite", "smoke")
     refused(["trial", gmm, *place], f"victim {victim} must be trained first")
     refused(["trial", gmm[:-1], *place], "unknown trial", f"did you mean '{gmm}'")
@@ -204,7 +204,7 @@ def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
     same_as_uninterrupted(tmp_path, run)
     assert "2 done, 40 missing" in here("status", tmp_path).stdout
     listed = here("run", "smoke", "--dry-run", "--out", tmp_path, "--limit", 3)
-    assert "42 trials, 2 done, 3 to run: about" in listed.stdout
+    assert "42 trials, 2 need no run, 3 to run: about" in listed.stdout
 
 
 @pytest.mark.slow

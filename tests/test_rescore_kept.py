@@ -101,7 +101,9 @@ def test_status_calls_kept_only_what_somebody_wanted_kept(tiny, tiny_copy):
         ({first.key, second.key}, ": 4 done, 2 kept"),
         (set(), ": 4 done, 2 outdated"),
     ):
-        lines = status(replace(tiny, kept=frozenset(kept)), tiny_copy).splitlines()
+        lines = status(
+            replace(tiny, of_other_code=frozenset(kept), kept=frozenset(kept)), tiny_copy
+        ).splitlines()
         assert lines[0].endswith(expected)
 
 
@@ -123,6 +125,9 @@ def test_what_is_kept_on_request_is_flagged(tiny, tiny_copy, here):
     assert "outdated" not in flags["none"]
     assert here("run", "smoke", *SET, "--only", "defense=none", "--out", tiny_copy).returncode == 0
     assert "outdated" in read(tiny_copy).to_frame().set_index("defense")["flags"]["noise"]
+    said = here("status", tiny_copy).stdout  # this time nobody wanted anything kept
+    assert "3 outdated" in said
+    assert "all that is left" in said
     assert here("rerun", tiny_copy, "--workers", 1).returncode == 0
     assert "outdated" not in read(tiny_copy).to_frame().set_index("defense")["flags"]["noise"]
 
@@ -142,3 +147,17 @@ def test_a_pack_with_reconstructions_is_measured_again_without_weights(tiny, tin
         assert record.metrics["mae"].mean > 0
     assert "unscored" not in states(tiny, alone)
     assert read(alone).to_frame()["worst_mae"].notna().all()
+
+
+def test_a_metric_that_does_not_fit_in_memory_loses_no_attack(tiny, tiny_copy, tmp_path):
+    """What was attacked stays; only the attack itself may be left out for its size."""
+    huge = "from smashbench.attacks.base import require_memory\n" + METRIC.replace(
+        "    return (x", "    require_memory(10**18, 'the metric')\n    return (x"
+    )
+    metric(tmp_path, huge)
+    trial = tiny.attacks[0]
+    before = Store(tiny_copy).attack(trial.key)
+    done = attempt(trial, folder=tiny_copy, data=None, minutes=5)
+    assert done.state == "unscored"
+    assert "the metric" in done.text
+    assert Store(tiny_copy).attack(trial.key) == before

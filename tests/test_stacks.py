@@ -236,6 +236,7 @@ def test_the_source_of_a_stack_is_that_of_all_its_parts():
         ),
         (["defenses.both.strengths=3", "defenses.both.sweep=kmeans_cem.lam"], "should be a list"),
         (["defenses.both.sweep=kmeans_cem.gate"], "its value 'log' is no number"),
+        (["defenses.both.sweep=kmeans_cem.lam_steps"], r"its value \[\] is no number"),
         (
             ["defenses.both.noise.noise=0.0"],
             "defenses.both: no noise is added, so that tau .* is 0: give noise, or tau",

@@ -246,6 +246,11 @@ def test_an_audit_is_packed_without_its_images_and_checked(audited, here, tmp_pa
     done = here("pack", audited)
     assert done.returncode == 0, done.stderr
     sent = shutil.copyfile(audited / "packed.zip", tmp_path / "sent.zip")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copyfile(sent, alone / "packed.zip")
+    assert here("pack", alone).returncode == 0
+    assert (alone / "packed.zip").read_bytes() == sent.read_bytes()
     assert "are those of the scores of 60 images" in texts(sent, "ok")
     (only,) = problems(sent)
     assert "no decoder was trained" in only

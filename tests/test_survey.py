@@ -6,7 +6,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.run.attempt import failure
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.selection import choose, selection
-from smashbench.bench.run.survey import Standing, survey
+from smashbench.bench.run.survey import Standing, left_behind, survey
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml as suite
 from tests.forge import HASH, attack_record, victim_record
@@ -144,3 +144,19 @@ def test_the_standing_of_every_trial(smoke, tmp_path):
     assert states()[1] == Standing("failed", cause="short")
     store.record_path(victim.key).write_text("{}")
     assert states()[0].state == "damaged"
+
+
+@pytest.mark.parametrize("before", ["done", "kept", "unscored"])
+def test_what_was_made_with_weights_that_are_trained_to_others_is_left_behind(
+    smoke, tmp_path, before
+):
+    """Also where it was only measured again meanwhile."""
+    store, victim, attack = Store(tmp_path), smoke.victims[0], smoke.attacks[0]
+    store.write(victim_record(victim))
+    store.write(attack_record(attack))
+    standings = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
+    standings[attack.key] = Standing(before)
+    assert left_behind(smoke, standings, store) == []
+    store.write(victim_record(victim).model_copy(update={"checkpoint_sha256": 64 * "b"}))
+    assert left_behind(smoke, standings, store) == [attack]
+    assert left_behind(smoke, standings | {attack.key: ABSENT}, store) == []

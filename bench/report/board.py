@@ -61,7 +61,7 @@ class Row:
     seeds: list[int] = field(default_factory=list)
     missing: int = 0
     """Trials of this row that failed or have not run."""
-    kept: int = 0
+    of_other_code: int = 0
     """Trials of this row that were made by code that has changed since."""
     accuracy: Estimate = UNKNOWN
     least_accuracy: float = 1.0

@@ -74,9 +74,9 @@ FLAGS = (
     ),
     Flag(
         "outdated",
-        "A trial of the row was made by code that has changed since, and was kept on request: run "
+        "A trial of the row was made by code that has changed since, and was not done again: run "
         "anew, its numbers may differ.",
-        lambda row, board: row.kept > 0,
+        lambda row, board: row.of_other_code > 0,
     ),
     Flag(
         "not_converged",

@@ -85,6 +85,6 @@ def _written(figure: Figure[Board], board: Board, out: Path, look: str = "screen
 
 def _undrawn(figure: Figure[Board], error: Exception) -> BenchError:
     return BenchError(
-        f"the figure {figure.name!r} cannot be drawn: {type(error).__name__}: {error}; tables are "
-        "written; if it is a plug-in's, mend it or leave out its --plugin"
+        f"the figure {figure.name!r} cannot be drawn: {type(error).__name__}: {error}; if "
+        "it is a plug-in's, mend it or leave out its --plugin"
     )

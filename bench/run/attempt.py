@@ -23,7 +23,7 @@ from smashbench.attacks.base import AttackError, OversizedError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.results import AttackResults, VictimResults
 from smashbench.bench.frozen import explain
-from smashbench.bench.run.survey import DONE, is_done, parent_of, standing_of
+from smashbench.bench.run.survey import COUNTS, counts, parent_of, standing_of
 from smashbench.bench.store.files import unwritable
 from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.record import FailedRecord
@@ -43,9 +43,10 @@ LAST_WORDS = 10.0
 class Outcome(NamedTuple):
     """How an attempt ended.
 
-    ``done``: there is a record. ``failed``: there is a record with the cause. ``unscored``: it was
-    not measured again, and its record is as it was. ``busy``: another process is at it. ``stop``:
-    something a person must change before anything else can run.
+    ``done``: there is a record that counts, or one that says that the trial does not fit in memory.
+    ``failed``: there is a record with the cause. ``unscored``: it was not measured again, and its
+    record is as it was. ``busy``: another process is at it. ``stop``: something a person must
+    change before anything else can run.
     ``lost``: the process ended before it could say why.
     """
 
@@ -70,7 +71,7 @@ def attempt(
         data: the data folder.
         minutes: time limit, after which this process ends, with the traceback of every thread
             in the trial's log.
-        keep: records of code that has changed since count.
+        keep: records of code that has changed since count as done.
         plugins: files of components that the suite needs.
     """
     store = Store(folder)
@@ -82,10 +83,10 @@ def attempt(
             if not ours:
                 return Outcome("busy")
             state = standing_of(trial, store, keep=keep).state
-            if state in DONE:
+            if state in COUNTS:
                 return Outcome("done")
             rescored = state == "unscored"  # of which everything is there, without the weights
-            if trial.parent and not rescored and not is_done(parent_of(trial), store, keep=keep):
+            if trial.parent and not rescored and not counts(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
             with _logged(trial, store, minutes):
                 return _run(trial, store, data, again=rescored)
@@ -109,6 +110,8 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     except LostError as error:
         return Outcome("lost", str(error))
     except OversizedError as error:
+        if again:  # it was a metric's: what was attacked stays
+            return not_scored(trial, store, str(error))
         store.write(failure(trial, str(error), left_out=True))
         return Outcome("done")
     except AttackError as error:
@@ -161,14 +164,14 @@ def log_size(trial: Trial, store: Store) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def lost(trial: Trial, store: Store, how: str, *, since: int = 0, keep: bool = False) -> Outcome:
+def lost(trial: Trial, store: Store, how: str, *, since: int, keep: bool = False) -> Outcome:
     """What became of a trial whose process was lost; perhaps another run has taken it. Its log
     begins at ``since``; what is before is of other attempts."""
     with store.claim(trial.key) as ours:
         if not ours:
             return Outcome("busy")
         state = standing_of(trial, store, keep=keep).state
-        if state in DONE:
+        if state in COUNTS:
             return Outcome("done")
         if state == "unscored":
             return not_scored(trial, store, how)
@@ -177,7 +180,7 @@ def lost(trial: Trial, store: Store, how: str, *, since: int = 0, keep: bool = F
         return Outcome("failed", cause)
 
 
-def cause_of_loss(trial: Trial, store: Store, how: str, since: int = 0) -> str:
+def cause_of_loss(trial: Trial, store: Store, how: str, since: int) -> str:
     """Why a process was lost: the end of the trial's log, and in the last line the reason."""
     wait_for_writers(store.log_path(trial.key), LAST_WORDS)
     try:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError, unknown
-from smashbench.bench.run.attempt import attempt, lost
+from smashbench.bench.run.attempt import Outcome, attempt, log_size, lost
 from smashbench.bench.run.engines import ENGINES, RunOptions
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
@@ -44,7 +44,7 @@ def execute(
     save_suite(suite, options.folder)  # or a clear error, now
     standings = _standings(suite, options)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
-    _save(suite, options, standings, chosen)
+    _save(suite, options, standings, chosen, wanted=options.keep_outdated)
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
@@ -58,7 +58,8 @@ def execute(
             file=sys.stderr,
         )
         failures += _run(suite, behind, options, standings)
-        _save(suite, options, standings, [*chosen, *behind])  # these are of other code no more
+        done = [*chosen, *behind]  # these are of other code no more
+        _save(suite, options, standings, done, wanted=options.keep_outdated)
     return failures
 
 
@@ -75,7 +76,7 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     standings = _standings(suite, options)
     chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
     left = _run(suite, chosen, options, standings) if chosen else 0
-    _save(suite, options, standings)  # now that its metrics have worked
+    _save(suite, options, standings, wanted=False)  # now that its metrics have worked
     text = f"{len(chosen) - left} of {len(suite.trials)} trials measured again"
     if kept := sum(standing.state == "kept" for standing in standings.values()):
         again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
@@ -109,11 +110,15 @@ def _save(
     options: RunOptions,
     standings: Mapping[str, Standing],
     chosen: Sequence[Trial] = (),
+    *,
+    wanted: bool,
 ) -> None:
-    """Saves the suite with what other code made and is not to be done again."""
+    """Saves the suite with what other code made and is not done again now, and which of that is
+    kept on request, of this run or of an earlier one."""
     old = {key for key, each in standings.items() if each.state in ("kept", "outdated")}
-    kept = frozenset(old - {trial.key for trial in chosen})
-    save_suite(replace(suite, kept=kept), options.folder)
+    left = frozenset(old - {trial.key for trial in chosen})
+    kept = left if wanted else left & suite.kept
+    save_suite(replace(suite, of_other_code=left, kept=kept), options.folder)
 
 
 def _run(
@@ -125,7 +130,7 @@ def _run(
         data=options.data,
         minutes=options.minutes,
         keep=options.keep_outdated,
-        plugins=tuple(options.folder / each.kept for each in suite.plugins if each.is_file),
+        plugins=tuple(options.folder / each.stored_at for each in suite.plugins if each.is_file),
     )
     again = {trial.key for trial in chosen if standings[trial.key].state == "unscored"}
     timed = standings
@@ -160,12 +165,14 @@ def run_single(
     """
     failures = 0
     for trial in (trial for trial in suite.trials if trial.key in keys):
-        while (
-            outcome := attempt(trial, folder=folder, data=data, minutes=minutes)
-        ).state == "busy":
-            time.sleep(1)
-        if outcome.state == "lost":
-            outcome = lost(trial, Store(folder), outcome.text)
+        outcome = Outcome("busy")
+        while outcome.state == "busy":
+            log = log_size(trial, Store(folder))
+            outcome = attempt(trial, folder=folder, data=data, minutes=minutes)
+            if outcome.state == "lost":
+                outcome = lost(trial, Store(folder), outcome.text, since=log)
+            if outcome.state == "busy":
+                time.sleep(1)
         if outcome.state == "stop":
             raise BenchError(outcome.text)
         print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")

@@ -10,7 +10,7 @@ from smashbench.bench.run.attempt import Outcome, failure, log_size, lost
 from smashbench.bench.run.engines import Engine
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import Progress
-from smashbench.bench.run.survey import is_done
+from smashbench.bench.run.survey import SETTLED, standing_of
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Trial
 
@@ -30,7 +30,7 @@ class Scheduler:
         store: where the records go.
         engine: runs them.
         estimates: how long they take, improved on the way.
-        finished: keys of trials that are only to be measured again, and need no victim.
+        rescored: keys of trials that are only to be measured again, and need no victim.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Scheduler:
         store: Store,
         engine: Engine,
         estimates: Estimates,
-        finished: Container[str] = (),
+        rescored: Container[str] = (),
     ) -> None:
         self.store, self.engine, self.estimates = store, engine, estimates
         self.keep = engine.options.keep_outdated
@@ -60,7 +60,7 @@ class Scheduler:
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
         """Trials by the key of the victim that they need."""
         for trial in trials:
-            if trial.parent in self._left and trial.key not in finished:
+            if trial.parent in self._left and trial.key not in rescored:
                 self._waiting[trial.parent].append(trial)
             else:
                 self._queue(trial)
@@ -150,7 +150,7 @@ class Scheduler:
         """What another run was at is done, or may be tried again."""
         held, self._elsewhere = self._elsewhere, []
         for trial in held:
-            if is_done(trial, self.store, keep=self.keep):
+            if standing_of(trial, self.store, keep=self.keep).state in SETTLED:
                 self._finish(trial, progress)
             elif self.store.claimed(trial.key):
                 self._elsewhere.append(trial)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from smashbench.bench.errors import BenchError, unknown
-from smashbench.bench.run.survey import FINISHED, Standing
+from smashbench.bench.run.survey import SETTLED, Standing
 from smashbench.bench.suite.trial import Suite, Trial
 
 
@@ -31,12 +31,12 @@ def choose(
     victims = {victim.key: victim for victim in (*suite.starts, *suite.victims)}
     for trial in suite.trials:
         state = standings[trial.key].state
-        asked = state in ("failed", "left_out") if failed else state not in FINISHED
+        asked = state in ("failed", "left_out") if failed else state not in SETTLED
         if not asked or not _matches(trial, wanted):
             continue
         parts = [trial]
         while state != "unscored" and (first := parts[0].parent):
-            if standings[first].state in FINISHED:
+            if standings[first].state in SETTLED:
                 break
             parts.insert(0, victims[first])
         for part in parts:  # the victim first: with a limit of one, it alone

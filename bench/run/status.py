@@ -7,7 +7,7 @@ from pathlib import Path
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import duration
 from smashbench.bench.run.selection import choose, selection
-from smashbench.bench.run.survey import FINISHED, Standing, survey
+from smashbench.bench.run.survey import SETTLED, Standing, survey
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
@@ -46,8 +46,8 @@ def listing(
         seconds = estimates.of(group_of(trial))
         about = "" if seconds is None else f"about {duration(seconds)}"
         lines.append(f"{trial.key}  {standings[trial.key].state:<8}  {about:<16}  {trial.label}")
-    done = sum(standing.state == "done" for standing in standings.values())
-    lines.append(f"{len(suite.trials)} trials, {done} done, {len(chosen)} to run")
+    settled = sum(standing.state in SETTLED for standing in standings.values())
+    lines.append(f"{len(suite.trials)} trials, {settled} need no run, {len(chosen)} to run")
     left = estimates.total(Counter(map(group_of, chosen)), 1)
     if chosen:
         known = "not known yet" if left is None else f"about {duration(left)} on one worker"
@@ -64,7 +64,7 @@ def status(suite: Suite, folder: Path) -> str:
         state: str = standings[trial.key].state
         if state == "kept" and trial.key not in suite.kept:  # nobody has said so of this one
             state = "outdated"
-        if state not in FINISHED and store.claimed(trial.key):
+        if state not in SETTLED and store.claimed(trial.key):
             state = "running"
         groups.setdefault(state, []).append(trial)
     everything = {trial.row for trial in suite.trials}
@@ -89,7 +89,7 @@ def status(suite: Suite, folder: Path) -> str:
     if "failed" in groups:
         lines.append(f"\nlogs: {folder / 'logs'}/KEY.log")
         lines.append(f"the failed ones again: smashbench rerun {folder} --failed{plugins}")
-    if sum(len(groups.get(state, [])) for state in FINISHED) < len(suite.trials):
+    if sum(len(groups.get(state, [])) for state in SETTLED) < len(suite.trials):
         lines.append(f"all that is left:      smashbench rerun {folder}{plugins}")
     return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """What of a suite is done."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -23,24 +23,28 @@ State = Literal[
 ]
 
 
-DONE = ("done", "kept")
-FINISHED = (*DONE, "unverified", "left_out")
+COUNTS = ("done", "kept")
+"""What has a record that counts."""
+SETTLED = (*COUNTS, "unverified", "left_out")
 """What needs no run."""
+MADE = (*SETTLED, "unscored")
+"""What needs no weights any more."""
+CHANGED = "the metrics have changed, and what it made is not there any more"
 
 
 class Standing(NamedTuple):
     """How far a trial is.
 
-    ``left_out``: it could not fit in memory. ``outdated``: made with other source, or on another
-    training of its victim. ``kept``: the former, and a person wants it kept. ``unscored``: measured
-    by other metrics, or a victim whose scores are damaged; what it made is there to be measured
-    again.
-    ``unverified``: finished, by a component that this checkout lacks.
+    ``left_out``: it could not fit in memory. ``outdated``: made by other code or on another
+    training of its victim, or measured by metrics that cannot be computed again. ``kept``: the
+    same, but for another training, where records of other code are to count. ``unscored``: its
+    metrics have changed, or a victim's scores are damaged, and what it made is there to be measured
+    again. ``unverified``: finished, by a component that this checkout lacks.
     """
 
     state: State
     seconds: float | None = None
-    """What it took."""
+    """How long it took."""
     cause: str = ""
     damage: DamagedError | None = None
     weights: str | None = None
@@ -57,16 +61,15 @@ def survey(
     Args:
         suite: the trials.
         store: their records.
-        keep: records of other source count.
+        keep: records of other code count as done.
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
     standings = {trial.key: _examine(trial, store, keep, deep) for trial in suite.trials}
     for trial in suite.trials:  # each comes behind the one that it needs
         if trial.parent:
             standings[trial.key] = _on_victim(standings[trial.key], standings.get(trial.parent))
-    made = (*FINISHED, "unscored")  # needs no weights any more
     for some in (suite.victims, suite.starts) if deep else ():  # a victim may need its start again
-        needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in made}
+        needed = {trial.parent for trial in suite.trials if standings[trial.key].state not in MADE}
         for trial in some:
             if trial.key in needed:
                 standings[trial.key] = _with_weights(trial, standings[trial.key], store)
@@ -92,13 +95,13 @@ def left_behind(
     return [
         trial
         for trial in suite.trials
-        if before[trial.key].state in FINISHED and now[trial.key].state == "outdated"
+        if before[trial.key].state in MADE and now[trial.key].state == "outdated"
     ]
 
 
-def is_done(trial: Trial, store: Store, *, keep: bool = False) -> bool:
-    """Whether a trial needs no run."""
-    return standing_of(trial, store, keep=keep).state in DONE
+def counts(trial: Trial, store: Store, *, keep: bool = False) -> bool:
+    """Whether there is a record that counts, and of a victim its weights, too."""
+    return standing_of(trial, store, keep=keep).state in COUNTS
 
 
 def parent_of(trial: Trial) -> Trial:
@@ -120,7 +123,7 @@ def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
 def _with_weights(trial: Trial, standing: Standing, store: Store) -> Standing:
     """The standing of a victim whose weights somebody needs: missing without them, as it is where
     it came in a pack."""
-    if standing.weights and standing.state in FINISHED:
+    if standing.weights and standing.state in SETTLED:
         if not store.victim_path(trial.key).exists():
             return standing._replace(state="missing")
         try:
@@ -136,32 +139,46 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
 
     try:
         record = store.read(trial.key)
-    except DamagedError as damage:
-        return Standing("damaged", damage=damage)
+    except DamagedError as altered:
+        return Standing("damaged", damage=altered)
     if record is None:
         return Standing("missing")
     if record.status == "failed":
         return Standing("left_out" if record.left_out else "failed", cause=record.cause)
-    source, harm = source_of(trial), _damage(record, store) if deep else None
-    found = partial(
+    damage = _damage(record, store) if deep else None
+    made = partial(
         Standing, seconds=record.seconds.total, weights=record.made_sha256, basis=record.basis
     )
+    source = source_of(trial)
     if source is None:
-        return Standing("damaged", damage=harm) if harm else found("unverified")
-    wanted = scoring_of(trial)
-    scored = wanted.items() <= record.scoring.items()
-    same = all(record.scoring.get(name, code) == code for name, code in wanted.items())
-    cause = ""
+        return Standing("damaged", damage=damage) if damage else made("unverified")
+    if record.source != source:
+        return Standing("damaged", damage=damage) if damage else _of_other_code(made, keep)
+    metrics = _metrics(record, scoring_of(trial))
     exact = isinstance(record, VictimRecord)  # an attack's scores were of floats, not of 8 bits
-    if record.source == source and (not scored or (harm and exact)):
-        if store.can_rescore(record, deep=deep):
-            return found("unscored", damage=harm)
-        cause = "" if same else "the metrics have changed, and what it made is not there any more"
-    if harm:
-        return Standing("damaged", damage=harm)
-    if record.source == source and same:  # it may lack a metric that came later
-        return found("done")
-    return found("kept", cause=cause) if keep else Standing("outdated", cause=cause)
+    again = metrics != "current" or (exact and damage is not None)
+    if again and store.can_rescore(record, deep=deep):
+        return made("unscored", damage=damage)
+    if damage:
+        return Standing("damaged", damage=damage)
+    if metrics == "changed":
+        return _of_other_code(made, keep, CHANGED)
+    return made("done")
+
+
+def _of_other_code(made: Callable[..., Standing], keep: bool, cause: str = "") -> Standing:
+    """The standing of a record of other code. Outdated it has no weights, so that what was made
+    with them is outdated, too."""
+    return made("kept", cause=cause) if keep else Standing("outdated", cause=cause)
+
+
+def _metrics(
+    record: FinishedRecord, wanted: Mapping[str, str]
+) -> Literal["current", "lacking", "changed"]:
+    """Whether a record was measured by the present metrics, by some of them, or by others."""
+    if any(record.scoring.get(name, code) != code for name, code in wanted.items()):
+        return "changed"
+    return "current" if wanted.keys() <= record.scoring.keys() else "lacking"
 
 
 def _damage(record: FinishedRecord, store: Store) -> DamagedError | None:
@@ -182,7 +199,7 @@ def mend(
     store.sweep()
     standings = survey(suite, store, keep=keep, deep=True)
     damages = []
-    for trial in (*suite.starts, *suite.victims, *suite.attacks):
+    for trial in suite.trials:
         if not standings[trial.key].damage:
             continue
         with store.claim(trial.key) as ours:

@@ -103,8 +103,8 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
     victims = tuple(trial for trial in trials.values() if trial.attack is None)
     attacks = tuple(trial for trial in trials.values() if trial.attack)
     plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
-    kept = frozenset[str]().union(*(suite.kept for suite in suites))
-    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, kept)
+    old = frozenset[str]().union(*(suite.of_other_code for suite in suites))
+    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, old)
     return suite, Stores(folders, homes)
 
 

@@ -62,7 +62,7 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
             files[name] = store.content(name)
     if not trials:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
-    for name in ("suite.json", *(plugin.kept for plugin in suite.plugins)):
+    for name in ("suite.json", *(plugin.stored_at for plugin in suite.plugins)):
         with suppress(FileNotFoundError):
             files[name] = store.content(name)
     for name in store.packed_names() - files.keys():

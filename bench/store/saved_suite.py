@@ -36,6 +36,7 @@ class SavedSuite(Frozen):
     victims: tuple[VictimConfig, ...] = Field(min_length=1)
     attacks: tuple[AttackChoice, ...] = Field(min_length=1)
     plugins: tuple[SavedPlugin, ...] = ()
+    of_other_code: tuple[Hash, ...] = ()
     kept: tuple[Hash, ...] = ()
 
 
@@ -52,6 +53,7 @@ def save_suite(suite: Suite, folder: Path) -> None:
         victims=tuple(trial.victim for trial in suite.victims),
         attacks=tuple(t.attack for t in first if t.attack and t.config.seed == 0),
         plugins=tuple(SavedPlugin(name=p.name, sha256=p.sha256) for p in suite.plugins),
+        of_other_code=tuple(sorted(suite.of_other_code)),
         kept=tuple(sorted(suite.kept)),
     )
     content = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
@@ -62,7 +64,7 @@ def keep_sources(suite: Suite, folder: Path) -> None:
     """Writes the source of a suite's plug-ins; another one that was kept stays beside it, since
     records may have been made by it."""
     for plugin in suite.plugins:
-        path = folder / plugin.kept
+        path = folder / plugin.stored_at
         if not plugin.source:
             continue
         if path.exists() and (before := path.read_bytes()) != plugin.source:
@@ -103,6 +105,7 @@ def read_suite(folder: Path) -> Suite:
         attacks,
         _harmless(saved.command),
         tuple(Plugin(plugin.name, plugin.sha256) for plugin in saved.plugins),
+        frozenset((*saved.of_other_code, *saved.kept)),
         frozenset(saved.kept),
     )
     if len({trial.key for trial in suite.trials}) < len(suite.trials):

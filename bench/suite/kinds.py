@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import explain
-from smashbench.bench.suite.options import options_of, resolve
+from smashbench.bench.suite.options import is_number, options_of, resolve
 
 TITLES = ("DEFENSES", "ATTACKS", "DATASETS", "MODELS", "METRICS", "FIGURES", "ENGINES")
 KINDS_OF_ATTACKS = ("floor", "closed_form", "trained")
@@ -115,7 +115,7 @@ def unusable(component: type) -> str:
     knob = getattr(component, "strength", None)
     if knob is not None and knob not in fields:
         return f"has strength = {knob!r}, which is none of its options"
-    if knob is not None and not isinstance(fields[knob].default, int | float):
+    if knob is not None and not is_number(fields[knob].default):
         return f"has strength = {knob!r}, whose default is no number"
     for own in getattr(component, "of_model", ()):
         if own not in fields:

@@ -41,6 +41,11 @@ def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
     return options_of(component).model_validate(tuples(options)).model_dump(mode="json")
 
 
+def is_number(value: object) -> bool:
+    """Whether a value can be a strength: a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def tuples(options: Mapping[str, Any]) -> dict[str, Any]:
     """Lists as tuples, at every depth: TOML and JSON have only lists, options only tuples."""
 

@@ -144,7 +144,8 @@ def plugin_options(suite: Suite, folder: Path) -> str:
     """The options of a command that needs the suite's plug-ins: `` --plugin DIR/plugins/mine.py``,
     or where no copy is there, the name of the file alone."""
     files = [plugin for plugin in suite.plugins if plugin.is_file]
-    paths = [folder / f.kept if (folder / f.kept).exists() else Path(f.name) for f in files]
+    stored = [(folder / file.stored_at, Path(file.name)) for file in files]
+    paths = [path if path.exists() else name for path, name in stored]
     return "".join(f" --plugin {shlex.quote(str(path))}" for path in paths)
 
 

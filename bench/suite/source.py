@@ -25,7 +25,7 @@ from smashbench.defenses.stack import Stack
 MAKING, ATTACKING = make_victim.__name__, attack_victim.__name__
 """The modules that train victims and run attacks."""
 APART = frozenset(module.__name__ for module in (kept_images, measure, scoring, wall))
-"""What these import of modules that decide no number, or have a hash of their own."""
+"""Modules that are left out of a trial's hash: they decide no number, or have their own hash."""
 STACKING = Stack.__module__
 """The module that makes one defense of several."""
 OWN = "smashbench."
@@ -51,7 +51,9 @@ def source_of(trial: Trial) -> str | None:
     if any(name not in table for table, name in tables):
         return None
     modules = {base.__module__ for table, name in tables for base in table[name].__mro__}
-    modules |= {module for _, name in tables for module in _added_by(name)}
+    modules |= {
+        module for title, each in trial.components for module in _added_by(title, each.name)
+    }
     if trial.attack:
         modules |= {ATTACKING}
     else:
@@ -66,19 +68,17 @@ def scoring_of(trial: Trial) -> dict[str, str]:
     for name, metric in METRICS.items():
         functions = (metric.score, metric.derive)
         modules = {getattr(each, "__module__", "") for each in functions if each}
-        found[name] = _hash_of(frozenset({*modules, *_added_by(name), score.__name__}))
+        found[name] = _hash_of(frozenset({*modules, *_added_by("METRICS", name), score.__name__}))
     found[IMAGES] = _hash_of(frozenset({kept_images.__name__}))
     if trial.attack is None:
         found[VICTIM] = _hash_of(frozenset({measure.__name__}))
     return found
 
 
-def _added_by(name: str) -> list[str]:
-    """The modules of the plug-ins that have a component of this name."""
+def _added_by(title: str, name: str) -> list[str]:
+    """The modules of the plug-ins that have a component of this name in this table."""
     return [
-        loaded.module.__name__
-        for loaded in LOADED.values()
-        if any(name in names for names in loaded.tables.values())
+        loaded.module.__name__ for loaded in LOADED.values() if name in loaded.tables.get(title, ())
     ]
 
 

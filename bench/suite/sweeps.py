@@ -10,7 +10,7 @@ from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.frozen import explain
 from smashbench.bench.suite.config import Component, DefenseConfig, StackConfig
 from smashbench.bench.suite.made import refusal
-from smashbench.bench.suite.options import options_of, resolve
+from smashbench.bench.suite.options import is_number, options_of, resolve
 from smashbench.defenses import DEFENSES
 
 Configs = list[DefenseConfig | StackConfig]
@@ -144,7 +144,7 @@ def _at(
         part = component("defense", f"{label}.{name}", entry, DEFENSES, found)
         parts += [part] if part else []
     strength = next((part.options[knob] for part in parts if part.name == swept_part), None)
-    if sweep and not found and (isinstance(strength, bool | str) or strength is None):
+    if sweep and not found and (not is_number(strength)):
         found.append(f"defenses.{label}.sweep = {sweep!r}: its value {strength!r} is no number")
     if value is not None:
         found = [line.replace(f"{label}.{sweep} ", f"{label}.strengths ") for line in found]

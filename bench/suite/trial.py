@@ -84,8 +84,8 @@ class Plugin:
         return self.name.endswith(".py")
 
     @property
-    def kept(self) -> str:
-        """Where a results folder keeps its source."""
+    def stored_at(self) -> str:
+        """The path of its source in a results folder."""
         return f"plugins/{self.name}" if self.is_file else f"plugins/{self.name}.py"
 
 
@@ -100,8 +100,10 @@ class Suite:
     command: str = ""
     """What runs it; empty where several folders were read as one."""
     plugins: tuple[Plugin, ...] = ()
+    of_other_code: frozenset[str] = frozenset()
+    """Keys of the trials whose records were made by code that has changed since."""
     kept: frozenset[str] = frozenset()
-    """Keys of the trials whose records were made by code that has changed since, and were kept."""
+    """Of these, the keys of those that a person wanted to keep."""
     core_minutes: float | None = None
     """What all trials take of one core, about, as its author measured it."""
 

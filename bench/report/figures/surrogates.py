@@ -71,6 +71,8 @@ def _message(board: Board) -> str:
             agree[variances == sorted(variances)].append(name)
     told = [f"with a lower surrogate: {listed(agree[True])}"] if agree[True] else []
     told += [f"not always: {listed(agree[False])}"] if agree[False] else []
+    if not told:  # no defense has two strengths yet
+        return f"{board.suite.name}: surrogates and the true variance within classes"
     return f"{board.suite.name}: mean variance within classes falls {'; '.join(told)}"
 
 

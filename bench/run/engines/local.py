@@ -42,6 +42,7 @@ class Local(Engine):
         worker = self._workers[number]
         if not (worker and worker.take(trial)):
             worker = self._workers[number] = _Worker(number, self.work)
+            worker.trial = trial  # whose end `wait` sees, should this one be gone, too
             worker.take(trial)
 
     def wait(self, seconds: float) -> list[tuple[Trial, Outcome]]:

@@ -1,0 +1,86 @@
+"""``smashbench check``: which promises a component of one's own breaks, in words."""
+
+from pathlib import Path
+
+import pytest
+
+from smashbench.bench.suite.plugins import LOADED
+from smashbench.datasets import DATASETS
+from smashbench.defenses import DEFENSES
+from tests.plugged import DEFENSE, unplugged
+
+pytestmark = pytest.mark.usefixtures("clean")
+
+
+def here_again(here, path: Path) -> str:
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        return here("check", path).stdout
+
+
+def test_what_breaks_a_contract_is_explained(write, here):
+    broken = DEFENSE.replace("z + self.by", "(z + self.by)[:, :1]").replace(
+        "*, by: float = 0.5", "*, by: float"
+    )
+    done = here("check", write(broken))
+    assert done.returncode == 1
+    assert "FAILED  its options are keyword-only" in done.stdout
+    assert "its option 'by' has no default" in done.stdout
+    done = here("check", write(DEFENSE.replace("z + self.by", "z + self.gone"), "other.py"))
+    assert done.returncode == 2  # there is a defense of this name
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        wrong = DEFENSE.replace("z + self.by", "z * float('nan')").replace("by: how far.", "")
+        done = here("check", write(wrong, "third.py"))
+    assert "its option 'by' is not in its docstring" in done.stdout
+    assert "releases have values that are not finite" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DEFENSES["shift"]
+        done = here("check", write(DEFENSE.replace("z + self.by", "z - z.mean(0)"), "batch.py"))
+    assert done.stdout.count("FAILED") == 1
+    assert "depends on the other images of its batch, but a client has one image" in done.stdout
+    assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
+    without = DEFENSE.replace("        super().__init__(shape, classes)\n", "")
+    assert "call super().__init__(shape, classes) first" in here_again(
+        here, write(without, "no.py")
+    )
+
+
+def test_what_cannot_be_checked_without_data_is_not_said_to_be_kept(write, here, sets):
+    """A data set that needs a folder; one that forgets to return what it loaded."""
+    source = """
+from smashbench.datasets import Split
+from smashbench.datasets.fashion_mnist import FashionMnist
+
+
+class Mine(FashionMnist):
+    \"\"\"Clothes.
+
+    Args:
+        n: of training images.
+        n_test: of test images.
+        seed: of the split.
+    \"\"\"
+
+
+DATASETS = {"mine": Mine}
+"""
+    done = here("check", write(source))
+    assert done.stdout.count("not checked, give --data DIR") == 3
+    assert "5 promises kept, 0 broken" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DATASETS["mine"]
+        done = here("check", write(source, "again.py"), "--data", sets)
+        assert "8 promises kept, 0 broken" in done.stdout
+    with unplugged():
+        LOADED.clear()
+        del DATASETS["mine"]
+        nothing = "    def load(self, root):\n        super().load(root)\n\n\nDATASETS ="
+        done = here(
+            "check", write(source.replace("\nDATASETS =", nothing), "no.py"), "--data", sets
+        )
+        assert "load returns NoneType: should be Split.build(...)" in done.stdout
