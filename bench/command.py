@@ -13,8 +13,9 @@ from smashbench.bench.errors import BenchError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0, 1 when trials failed, rows moved or an audit
-    found too much, 2 for bad input."""
+    """Runs a command; returns the exit code: 0; 1 when trials failed or could not be scored again,
+    rows moved, a promise is broken, a submission has problems or an audit found too much; 2 for bad
+    input; 130 when it was interrupted."""
     choice = parser().parse_args(arguments)
     try:
         return choice.command(choice)

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,7 +181,7 @@ def figure(choice: Namespace) -> int:
 
     plug(choice.plugins)
     out = choice.out or choice.folder / choice.style
-    for path in write_figures([choice.folder], out, choice.names, choice.style):
+    for path in write_figures(choice.folder, out, choice.names, choice.style):
         print(path)
     return 0
 
@@ -218,10 +219,10 @@ def compare(choice: Namespace) -> int:
     """Says which rows moved."""
     from smashbench.bench.report.compare import compare
     from smashbench.bench.report.rows import read
-    from smashbench.bench.store.merge import merge
+    from smashbench.bench.store.merge import check_comparable
 
     plug(choice.plugins)
-    merge([choice.before, choice.after])  # or why they cannot be compared
+    check_comparable([choice.before, choice.after])
     lines, moved = compare(read(choice.before), read(choice.after))
     print("\n".join(lines))
     return 1 if moved else 0
@@ -245,31 +246,23 @@ def list_all(choice: Namespace) -> int:
 
 def check(choice: Namespace) -> int:
     """Tests the components of plug-ins."""
-    from smashbench.bench.contracts import CONTRACTS, Subject, UncheckedError, failure_of
+    from smashbench.bench.contracts import CONTRACTS, outcomes
     from smashbench.bench.suite.kinds import KINDS
 
-    broken = kept = 0
+    counts: Counter[str] = Counter()
     for loaded in plug(choice.files, lenient=True):
-        for title, names in loaded.tables.items():
-            table = KINDS[title].table()
-            for name in names:
-                print(f"{loaded.plugin.name}: {KINDS[title].word} {name}")
-                if title not in CONTRACTS:
-                    print("  is of the right type; it has no contract beyond that")
-                    continue
-                subject = Subject(name, table[name], _data(choice))
-                for promise in CONTRACTS[title]:
-                    try:
-                        why = failure_of(promise, subject)
-                    except UncheckedError as error:
-                        print(f"  -       {promise.title}: not checked, {error}")
-                        continue
-                    print(f"  {'ok    ' if why is None else 'FAILED'}  {promise.title}")
-                    if why is not None:
-                        print(f"          {why}")
-                    broken, kept = broken + (why is not None), kept + (why is None)
-    print(f"{kept} promises kept, {broken} broken")
-    return 1 if broken else 0
+        parts = [(title, name) for title, names in loaded.tables.items() for name in names]
+        for title, name in parts:
+            print(f"{loaded.plugin.name}: {KINDS[title].word} {name}")
+            if title not in CONTRACTS:
+                print("  is of the right type; it has no contract beyond that")
+            for promise, state, why in outcomes(title, name, _data(choice)):
+                counts[state] += 1
+                print(f"  {state:6}  {promise}{f': not checked, {why}' if state == '-' else ''}")
+                if state == "FAILED":
+                    print(f"          {why}")
+    print(f"{counts['ok']} promises kept, {counts['FAILED']} broken")
+    return 1 if counts["FAILED"] else 0
 
 
 def fetch(choice: Namespace) -> int:

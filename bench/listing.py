@@ -25,17 +25,17 @@ def listed() -> str:
         "datasets": DATASETS,
         "models": MODELS,
     }
-    told = {
+    descriptions = {
         title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
         for title, table in tables.items()
     }
     for name, model in MODELS.items():
-        told["models"][name] += f": {_described(model())}"
-    told["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
-    told["suites"] = toml.names()
-    room = 4 + max(len(name) for entries in told.values() for name in entries)
+        descriptions["models"][name] += f": {_described(model())}"
+    descriptions["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
+    descriptions["suites"] = toml.names()
+    room = 4 + max(len(name) for entries in descriptions.values() for name in entries)
     lines = []
-    for title, entries in told.items():
+    for title, entries in descriptions.items():
         lines.append(title)
         for name, text in entries.items():
             start, plain = f"  {name}".ljust(room), " ".join(text.split()).rstrip(".")

@@ -248,16 +248,16 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
         config = forge.victim_trial().victim.model_copy(update=update)
         return Suite("hand", "", (victim_trial(config),), ())
 
-    found = {row.name: value for row, value in published.points(suite(), "mse")}
+    found = {row.name: value for row, value in published.published_points(suite(), "mse")}
     assert found["bottleneck + CEM"] == 0.0058
     assert len(found) == 15
-    assert published.points(suite(split="disjoint"), "mse") == []
-    assert published.points(suite({"decoding": "block"}), "mse") == []
+    assert published.published_points(suite(split="disjoint"), "mse") == []
+    assert published.published_points(suite({"decoding": "block"}), "mse") == []
     assert {v.victim.model.name for v in load("xia2025").victims} == {"vgg11"}
-    assert len(published.points(load("xia2025"), "mse")) == 15
+    assert len(published.published_points(load("xia2025"), "mse")) == 15
     narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
-    assert len(published.points(narrow, "mse")) == 15
-    assert published.points(suite(), "ssim") == []  # theirs is another SSIM
+    assert len(published.published_points(narrow, "mse")) == 15
+    assert published.published_points(suite(), "ssim") == []  # theirs is another SSIM
 
 
 def test_a_panel_of_several_spans_its_own_accuracies():

@@ -5,7 +5,7 @@ from itertools import pairwise
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import GRANTS
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.report.levels import LEVELS, by_level, levels, told
+from smashbench.bench.report.levels import LEVELS, by_level, levels, levels_apart
 from tests import forge
 from tests.test_frontier import board, row
 
@@ -32,7 +32,7 @@ def test_a_level_has_the_attacks_that_need_no_more():
     made = attacked(
         "cem", unpaired_architecture=0.9, pairs=0.4, pairs_client=0.5, pairs_repeats=0.1
     )
-    names = told(board(made))
+    names = levels_apart(board(made))
     assert names == ["releases", "pairs", "white box", "repeats"]
     found = {each.name: (each.attack, each.fvu.mean) for each in by_level(made, names)}
     assert found == {
@@ -60,10 +60,10 @@ def test_who_has_releases_alone_may_answer_the_mean_image_and_that_is_no_level_o
     floor.kind = "floor"
     floor.threat = floor.threat.model_copy(update={"grants": sorted(ATTACKS["mean"].needs)})
     made.attacks["mean"] = floor
-    found = {each.name: each.attack for each in by_level(made, told(board(made)))}
+    found = {each.name: each.attack for each in by_level(made, levels_apart(board(made)))}
     assert found == {"releases": "mean", "pairs": "pairs"}
     del made.attacks["unpaired_architecture"]
-    assert told(board(made)) == []
+    assert levels_apart(board(made)) == []
 
 
 def test_where_all_attacks_know_alike_there_is_no_table():

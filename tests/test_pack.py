@@ -123,8 +123,8 @@ def test_where_a_victim_comes_out_with_other_weights_its_attacks_are_done_again(
     assert done.returncode == 0
     assert f"{len(ours) - 1} finished trials are done again" in done.stderr
     for trial in (victim, *ours):
-        assert store.read(trial.key).made_sha256 == Store(run).read(trial.key).made_sha256
-        assert store.read(trial.key).basis == Store(run).read(trial.key).basis
+        assert store.read(trial.key).own_weights == Store(run).read(trial.key).own_weights
+        assert store.read(trial.key).parent_weights == Store(run).read(trial.key).parent_weights
     assert (copy / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
 
 

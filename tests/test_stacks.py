@@ -11,7 +11,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.suite.config import Component, StackConfig, VictimConfig, key_of
-from smashbench.bench.suite.made import maker
+from smashbench.bench.suite.make_defense import maker
 from smashbench.bench.suite.options import resolve
 from smashbench.bench.suite.source import source_of
 from smashbench.bench.suite.toml import load

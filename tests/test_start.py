@@ -141,7 +141,7 @@ def test_a_start_is_no_row_where_later_folders_replace_rows(folder, tmp_path):
 
 
 def test_what_was_made_with_other_weights_is_outdated():
-    made = Standing("done", basis="a")
+    made = Standing("done", parent_weights="a")
     assert _on_victim(made, Standing("done", weights="a")) == made
     assert _on_victim(made, Standing("done", weights="b")).state == "outdated"
     assert _on_victim(Standing("missing"), None).state == "missing"

@@ -10,7 +10,7 @@ from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.suite.config import StackConfig
-from smashbench.bench.suite.made import maker
+from smashbench.bench.suite.make_defense import maker
 from smashbench.bench.suite.toml import load
 from smashbench.datasets import Part, Split
 from smashbench.defenses import DEFENSES

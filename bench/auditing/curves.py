@@ -11,7 +11,7 @@ from smashbench.attacks import Attack
 from smashbench.bench.auditing.plan import Situation, closed_forms, strongest, trained
 from smashbench.bench.auditing.settings import PROJECTED, SWEPT, Setting, settings_of
 from smashbench.bench.auditing.tuned import MOST_SECONDS, tuned_accuracy
-from smashbench.bench.auditing.world import Attacked, LeftOutError, World
+from smashbench.bench.auditing.world import AuditedAttack, LeftOutError, World
 from smashbench.bench.report.statistics import Estimate
 from smashbench.defenses import Defense
 
@@ -23,7 +23,7 @@ TUNING = 0.2
 """Share of the time for tuning heads, which is added to it."""
 
 
-class Known(NamedTuple):
+class CurvePoint(NamedTuple):
     """The strongest attack with so many pairs."""
 
     pairs: int
@@ -51,7 +51,7 @@ class WhatIf(NamedTuple):
     tuned: Estimate | None = None
 
 
-def knowledge(now: Situation) -> tuple[list[Known], str]:
+def knowledge(now: Situation) -> tuple[list[CurvePoint], str]:
     """Points from few pairs to almost all, and what they fall short of, in words."""
     sizes: list[int] = []
     while (size := FEWEST * FACTOR ** len(sizes)) < 0.7 * now.pairs:
@@ -63,7 +63,7 @@ def knowledge(now: Situation) -> tuple[list[Known], str]:
         world = now.world.with_pairs(torch.arange(size))
         if found := _run(world, closed_forms(now, size) | trained(fit)):
             best = strongest(found)
-            points.append(Known(size, best.name, best.estimates))
+            points.append(CurvePoint(size, best.name, best.estimates))
             decoded += fit is not None
     if decoded == len(points):
         return points, ""
@@ -71,7 +71,7 @@ def knowledge(now: Situation) -> tuple[list[Known], str]:
     return points, f"There was no time for a decoder at {which}: attackers can do better there."
 
 
-Tried = tuple[Setting, list[Attacked]]
+Tried = tuple[Setting, list[AuditedAttack]]
 """A defense at one strength, and the attacks on it that were run."""
 
 
@@ -109,7 +109,7 @@ def _attacked_settings(now: Situation) -> tuple[list[Tried], str]:
     return [by_place[place] for place in sorted(by_place)], short
 
 
-def _point(now: Situation, setting: Setting, attacked: list[Attacked], *, of: int) -> WhatIf:
+def _point(now: Situation, setting: Setting, attacked: list[AuditedAttack], *, of: int) -> WhatIf:
     """The strongest of the attacks on a setting, one ``of`` so many, and what the setting costs."""
     best = strongest(attacked)
     known = now.world.head and now.labelled
@@ -140,7 +140,7 @@ def _short(late: int, features: int, *, decoded: bool) -> str:
 
 def _run(
     world: World, attacks: Mapping[str, Attack], defense: Defense | None = None
-) -> list[Attacked]:
+) -> list[AuditedAttack]:
     """Those of the attacks that could be run."""
     found = []
     for name, attack in attacks.items():

@@ -7,9 +7,9 @@ import torch
 from matplotlib.figure import Figure as Canvas
 from torch.nn.functional import interpolate
 
-from smashbench.bench.auditing.curves import Known
+from smashbench.bench.auditing.curves import CurvePoint
 from smashbench.bench.auditing.report import Report
-from smashbench.bench.auditing.world import Attacked
+from smashbench.bench.auditing.world import AuditedAttack
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.figures.axes import counted
 from smashbench.bench.report.figures.base import Figure
@@ -55,7 +55,7 @@ def _small(images: np.ndarray) -> np.ndarray:
 
 def _knowledge(report: Report) -> Canvas:
     canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
-    points: list[Known | Attacked] = [*report.knowledge, report.worst]
+    points: list[CurvePoint | AuditedAttack] = [*report.knowledge, report.worst]
     pairs = [each.pairs for each in points]
     for axes, name, mark in zip(canvas.subplots(1, 2), ("fvu", "rank_1"), (2, 4), strict=True):
         found = [each.estimates[name] for each in points]

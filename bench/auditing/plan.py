@@ -23,7 +23,8 @@ from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.ridge import Ridge
 from smashbench.bench.auditing.budget import NEVER, Clock, Fit, Pace, pace_of, ridge_bytes
 from smashbench.bench.auditing.given import Called, Dumped, differentiable
-from smashbench.bench.auditing.world import Attacked, LeftOutError, World
+from smashbench.bench.auditing.world import AuditedAttack, LeftOutError, World
+from smashbench.bench.experiment.metrics import METRICS
 
 MIXED = 1024
 """Most features of which a mixture keeps a covariance for every component."""
@@ -187,7 +188,7 @@ PLANNED: Mapping[str, Callable[[Situation], Choice]] = {
 """The attacks in the order in which they are run: what matters most first."""
 
 
-def attacked(now: Situation) -> tuple[list[Attacked], dict[str, str]]:
+def attacked(now: Situation) -> tuple[list[AuditedAttack], dict[str, str]]:
     """Runs all attacks that can be run; returns them, and why others were left out."""
     found, left_out = [], {}
     for name, choose in PLANNED.items():
@@ -204,10 +205,12 @@ def attacked(now: Situation) -> tuple[list[Attacked], dict[str, str]]:
     return found, left_out
 
 
-def strongest(found: list[Attacked]) -> Attacked:
-    """The attack with the lowest mean squared error among those that see one release."""
-    judged = [each for each in found if each.results.threat_model.releases_per_image == 1]
-    return min(judged, key=lambda each: each.estimates["mse"].mean)
+def strongest(found: list[AuditedAttack], metric: str = "mse") -> AuditedAttack:
+    """The attack with the least private mean of ``metric`` among those that see one release."""
+    several = [each for each in found if each.results.threat_model.one_release]
+    judge = METRICS[METRICS[metric].judge]
+    choose = min if judge.better == "higher" else max
+    return choose(several, key=lambda each: each.estimates[judge.name].mean)
 
 
 def closed_forms(now: Situation, pairs: int) -> dict[str, Attack]:

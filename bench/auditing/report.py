@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from smashbench.bench.auditing.curves import Known, WhatIf
+from smashbench.bench.auditing.curves import CurvePoint, WhatIf
 from smashbench.bench.auditing.plan import strongest
-from smashbench.bench.auditing.world import Attacked
+from smashbench.bench.auditing.world import AuditedAttack
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import Floors
@@ -59,12 +59,12 @@ class Report:
     ``figures`` are Matplotlib's, ``verdict`` says it in sentences, and ``write`` makes a page."""
 
     facts: Facts
-    attacks: list[Attacked]
+    attacks: list[AuditedAttack]
     left_out: dict[str, str]
     """Attacks that were not run, and why."""
     floors: Floors
     """Mean metrics of what needs no attack."""
-    knowledge: list[Known]
+    knowledge: list[CurvePoint]
     """The strongest attack by the number of the attacker's pairs."""
     what_if: list[WhatIf]
     """The strongest attack on the encoder behind defenses at inference."""
@@ -80,13 +80,13 @@ class Report:
     """What falls short in the curves, ``knowledge`` and ``what_if``; empty where nothing does."""
 
     @cached_property
-    def ranked(self) -> list[Attacked]:
+    def ranked(self) -> list[AuditedAttack]:
         """The attacks, those with the lowest mean squared error first."""
         return sorted(self.attacks, key=lambda each: each.estimates["mse"].mean)
 
     @cached_property
-    def worst(self) -> Attacked:
-        """The attack with the lowest mean squared error."""
+    def worst(self) -> AuditedAttack:
+        """The attack with the lowest mean squared error among those that see one release."""
         return strongest(self.attacks)
 
     @cached_property
@@ -160,11 +160,7 @@ class Report:
         """
         if metric not in self.metrics:
             raise BenchError(unknown("metric", metric, self.metrics))
-        judged = [
-            each for each in self.attacks if each.results.threat_model.releases_per_image == 1
-        ]
-        choose = min if METRICS[metric].better == "higher" else max
-        return choose((each.estimates[metric] for each in judged), key=lambda found: found.mean)
+        return strongest(self.attacks, metric).estimates[metric]
 
     def write(self, folder: Path | str, *, gallery: bool = True) -> list[Path]:
         """Writes ``audit.html``, the tables, the figures and what ``smashbench pack`` makes a

@@ -28,7 +28,7 @@ class LeftOutError(Exception):
     """An attack could not be run; the message says why."""
 
 
-class Attacked(NamedTuple):
+class AuditedAttack(NamedTuple):
     """An attack that was run.
 
     Args:
@@ -98,7 +98,7 @@ class World:
             plain = Stack({"one_of": one_of, "defense": plain})
         return Given(self.encoder, plain, self.head, self.feature_shape)
 
-    def attack(self, name: str, attack: Attack, defense: Defense | None = None) -> Attacked:
+    def attack(self, name: str, attack: Attack, defense: Defense | None = None) -> AuditedAttack:
         """Runs an attack as a suite does: behind the wall, scored by the same metrics.
 
         Raises:
@@ -111,7 +111,7 @@ class World:
             raise LeftOutError(str(error)) from None
         except CrashedError as error:
             raise LeftOutError(str(error).splitlines()[-1]) from None
-        return Attacked(
+        return AuditedAttack(
             name=name,
             pairs=len(self.z_aux),
             results=done.results,

@@ -1,5 +1,9 @@
 """Contracts: what every component of a kind promises, checked by tests and `smashbench check`."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
 from smashbench.bench.contracts.attack import ATTACK
 from smashbench.bench.contracts.base import Check, Subject, UncheckedError, failure_of
 from smashbench.bench.contracts.dataset import DATASET
@@ -7,6 +11,7 @@ from smashbench.bench.contracts.defense import DEFENSE
 from smashbench.bench.contracts.metric import METRIC
 from smashbench.bench.contracts.model import MODEL
 from smashbench.bench.contracts.options import OPTIONS
+from smashbench.bench.suite.kinds import KINDS
 
 CONTRACTS: dict[str, tuple[Check, ...]] = {
     "DEFENSES": (*OPTIONS, *DEFENSE),
@@ -17,4 +22,26 @@ CONTRACTS: dict[str, tuple[Check, ...]] = {
 }
 """By the tables of a plug-in."""
 
-__all__ = ["CONTRACTS", "Check", "Subject", "UncheckedError", "failure_of"]
+
+def outcomes(
+    title: str, name: str, data: Path | None
+) -> Iterator[tuple[str, Literal["ok", "FAILED", "-"], str]]:
+    """What becomes of every promise of a component: its words, whether it is kept (``-`` where that
+    cannot be checked here), and why not.
+
+    Args:
+        title: the table of the component.
+        name: its name in it.
+        data: the data folder, for data sets that need one.
+    """
+    subject = Subject(name, KINDS[title].table()[name], data)
+    for promise in CONTRACTS.get(title, ()):
+        try:
+            why = failure_of(promise, subject)
+        except UncheckedError as error:
+            yield promise.title, "-", str(error)
+        else:
+            yield promise.title, "ok" if why is None else "FAILED", why or ""
+
+
+__all__ = ["CONTRACTS", "Check", "Subject", "UncheckedError", "failure_of", "outcomes"]

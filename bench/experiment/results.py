@@ -12,7 +12,8 @@ from smashbench.bench.frozen import Frozen, Name, Number, Share
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of a summary."""
 USERS = (0.05, 0.5)
-"""Quantiles of the unexplained share of an image's own variance; the images are kept, too."""
+"""Quantiles of the unexplained share of an image's own variance at which the users stand whose
+images are kept."""
 Seconds = Annotated[float, Ge(0), Lt(1e9)]
 Text = Annotated[str, StringConstraints(max_length=200)]
 RunFlag = Literal["not_converged", "attack_failed"]
@@ -137,6 +138,11 @@ class ThreatModel(Frozen):
     def knowledge(self) -> str:
         """``pairs + query``."""
         return " + ".join(self.grants) or "images of its own"
+
+    @property
+    def one_release(self) -> bool:
+        """Whether it saw one release of an image: several are another threat, and no worst case."""
+        return self.releases_per_image == 1
 
 
 class AttackResults(Frozen):

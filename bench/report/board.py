@@ -42,11 +42,6 @@ class AttackSummary:
     record: AttackRecord
     """Of the first run, whose sample images are shown."""
 
-    @property
-    def repeats(self) -> bool:
-        """Whether it sees several releases of an image: another threat, never the worst case."""
-        return self.threat.releases_per_image > 1
-
 
 @dataclass
 class Row:
@@ -116,16 +111,16 @@ class Row:
         return "undefended" if self.role == "control" else self.label
 
     @cached_property
-    def judged(self) -> dict[str, AttackSummary]:
+    def on_one_release(self) -> dict[str, AttackSummary]:
         """The attacks that see one release of an image; the worst case is one of them."""
-        return {name: attack for name, attack in self.attacks.items() if not attack.repeats}
+        return {name: attack for name, attack in self.attacks.items() if attack.threat.one_release}
 
     def worst_attack(self, metric: str = "mse") -> str:
         """The attack with the least private mean of ``metric``; empty where there is none."""
         judge = METRICS[METRICS[metric].judge]
         means = {
             name: attack.estimates[judge.name].mean
-            for name, attack in self.judged.items()
+            for name, attack in self.on_one_release.items()
             if judge.name in attack.estimates
         }
         choose = min if judge.better == "higher" else max
@@ -133,7 +128,8 @@ class Row:
 
     def strongest(self, kind: str) -> str:
         """The attack of a kind with the lowest MSE from one release; empty where there is none."""
-        errors = {n: a.estimates["mse"].mean for n, a in self.judged.items() if a.kind == kind}
+        attacks = self.on_one_release.items()
+        errors = {name: each.estimates["mse"].mean for name, each in attacks if each.kind == kind}
         return min(errors, key=errors.__getitem__, default="")
 
     def worst(self, metric: str = "mse") -> Estimate:
@@ -184,14 +180,14 @@ class Board:
         return at_losses(self)
 
     @cached_property
-    def judged(self) -> set[str]:
+    def attacks_on_one_release(self) -> set[str]:
         """The attacks on one release of an image, of any row."""
-        return {name for row in self.rows for name in row.judged}
+        return {name for row in self.rows for name in row.on_one_release}
 
     @cached_property
     def complete(self) -> list[Row]:
-        """The rows that can be judged: without a missing trial, which may be the strongest."""
-        return [row for row in self.rows if row.judged and not row.missing]
+        """The rows that are compared: without a missing trial, which may be the strongest."""
+        return [row for row in self.rows if row.on_one_release and not row.missing]
 
     @cached_property
     def controls(self) -> list[Row]:
@@ -219,13 +215,13 @@ class Board:
         """The metrics that every complete row has, in the order of the table; while there is none,
         those of all rows."""
         rows = self.complete or self.rows
-        measured = [set(attack.estimates) for row in rows for attack in row.judged.values()]
+        measured = [set(attack.estimates) for row in rows for attack in row.on_one_release.values()]
         return [name for name in METRICS if all(name in each for each in measured)]
 
     @cached_property
-    def left_out(self) -> list[str]:
+    def partly_measured(self) -> list[str]:
         """The metrics that some complete rows have, and others have not."""
-        some = {n for r in self.complete for a in r.judged.values() for n in a.estimates}
+        some = {n for r in self.complete for a in r.on_one_release.values() for n in a.estimates}
         return [name for name in METRICS if name in some and name not in self.metrics]
 
     @cached_property

@@ -22,8 +22,9 @@ def compare(before: Board, after: Board) -> tuple[list[str], bool]:
             f"{listed([row.label for row in ours.values()])}, the second "
             f"{listed([row.label for row in theirs.values()])}"
         )
-    told = {flag.name for flag in FLAGS if ours.keys() == theirs.keys() or not flag.relative}
-    changes = {row.label: _changes(row, theirs[row.key], metrics, told) for row in both}
+    same_rows = ours.keys() == theirs.keys()
+    comparable_flags = {flag.name for flag in FLAGS if same_rows or not flag.relative}
+    changes = {row.label: _changes(row, theirs[row.key], metrics, comparable_flags) for row in both}
     moved = sum(map(bool, changes.values()))
     lines = [f"{label}: {change}" for label, found in changes.items() for change in found]
     rows = f"{len(both)} {'row' if len(both) == 1 else 'rows'} in both"
@@ -34,7 +35,7 @@ def compare(before: Board, after: Board) -> tuple[list[str], bool]:
     return lines, bool(moved)
 
 
-def _changes(ours: Row, theirs: Row, metrics: list[str], told: set[str]) -> list[str]:
+def _changes(ours: Row, theirs: Row, metrics: list[str], comparable_flags: set[str]) -> list[str]:
     changes = []
     for metric in metrics:
         a, b = (_value(row, metric) for row in (ours, theirs))
@@ -46,8 +47,8 @@ def _changes(ours: Row, theirs: Row, metrics: list[str], told: set[str]) -> list
             texts = estimate(a, known.digits + 1), estimate(b, known.digits + 1)
             changes.append(f"{name} {' -> '.join(texts)}")
     gone, new = set(ours.flags) - set(theirs.flags), set(theirs.flags) - set(ours.flags)
-    changes += [f"flag {name} is gone" for name in sorted(gone & told)]
-    changes += [f"flag {name} is new" for name in sorted(new & told)]
+    changes += [f"flag {name} is gone" for name in sorted(gone & comparable_flags)]
+    changes += [f"flag {name} is new" for name in sorted(new & comparable_flags)]
     return changes
 
 

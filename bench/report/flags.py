@@ -32,7 +32,7 @@ class Flag(NamedTuple):
 def raise_flags(board: Board) -> None:
     """Sets the flags of every row that has an attack on one release."""
     for row in board.rows:
-        found = [flag for flag in FLAGS if row.judged and flag.raised(row, board)]
+        found = [flag for flag in FLAGS if row.on_one_release and flag.raised(row, board)]
         row.flags = [flag.name for flag in found]
         row.doubts = [flag.name for flag in found if flag.doubt]
 
@@ -87,7 +87,7 @@ FLAGS = (
     Flag(
         "attack_failed",
         "Every attack is within 5 % of the mean image: a perfect defense, or poor attacks.",
-        lambda row, board: all(attack.failed for attack in row.judged.values()),
+        lambda row, board: all(attack.failed for attack in row.on_one_release.values()),
     ),
     Flag(
         "bound_violated",
@@ -136,7 +136,9 @@ FLAGS = (
     Flag(
         "fewer_attacks",
         "Other rows were attacked in more ways: their worst cases are not alike.",
-        lambda row, board: not row.missing and bool(board.judged - set(row.attacks)),
+        lambda row, board: (
+            not row.missing and bool(board.attacks_on_one_release - set(row.attacks))
+        ),
         relative=True,
     ),
 )

@@ -8,7 +8,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.statistics import Estimate, columns
 
 
-class Known(NamedTuple):
+class ByKnowledge(NamedTuple):
     """The strongest attack on a row with so much.
 
     Args:
@@ -24,28 +24,28 @@ class Known(NamedTuple):
     fvu: Estimate
 
 
-def known(row: Row) -> list[Known]:
+def by_knowledge(row: Row) -> list[ByKnowledge]:
     """What a row leaves to the strongest attack, floors aside, with each number of pairs and of
     releases that was tried, the least first."""
-    best: dict[tuple[int, int], Known] = {}
+    best: dict[tuple[int, int], ByKnowledge] = {}
     for name, attack in row.attacks.items():
         if attack.kind == "floor" or "fvu" not in attack.estimates:
             continue
         at = attack.threat.aux_images, attack.threat.releases_per_image
-        found = Known(*at, name, attack.estimates["fvu"])
+        found = ByKnowledge(*at, name, attack.estimates["fvu"])
         if at not in best or found.fvu.mean < best[at].fvu.mean:
             best[at] = found
     return [best[at] for at in sorted(best)]
 
 
-def by_pairs(row: Row) -> list[Known]:
+def by_pairs(row: Row) -> list[ByKnowledge]:
     """Those from one release of an image."""
-    return [each for each in known(row) if each.releases == 1]
+    return [each for each in by_knowledge(row) if each.releases == 1]
 
 
-def by_releases(row: Row) -> list[Known]:
+def by_releases(row: Row) -> list[ByKnowledge]:
     """Those with the most pairs."""
-    found = known(row)
+    found = by_knowledge(row)
     most = max((each.pairs for each in found), default=0)
     return [each for each in found if each.pairs == most]
 
@@ -68,6 +68,6 @@ def knowledge(board: Board) -> pd.DataFrame:
             **columns("fvu", each.fvu),
         }
         for row in (board.complete if varied(board) else ())
-        for each in known(row)
+        for each in by_knowledge(row)
     ]
     return pd.DataFrame(lines)

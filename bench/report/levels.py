@@ -34,9 +34,9 @@ class Level(NamedTuple):
     mse: Estimate
 
 
-def told(board: Board) -> list[str]:
-    """The levels at which some attack is possible that was not at a level with fewer grants; none
-    where that is one level for all."""
+def levels_apart(board: Board) -> list[str]:
+    """Names of the levels that allow an attack which no level with fewer grants allows; none where
+    that is one level alone."""
     found: list[str] = []
     attacks = [a for row in board.complete for a in row.attacks.values() if a.kind != "floor"]
     for name, grants in LEVELS.items():
@@ -63,7 +63,7 @@ def by_level(row: Row, names: list[str]) -> list[Level]:
 
 def levels(board: Board) -> pd.DataFrame:
     """A line for each row and level; none where all attacks know alike."""
-    names = told(board)
+    names = levels_apart(board)
     lines = [
         {
             "defense": row.defense,

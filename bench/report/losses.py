@@ -6,7 +6,14 @@ import numpy as np
 
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.frontier import privacy_at, privacy_within
-from smashbench.bench.report.points import DIFFERENCE, PRIVACY, estimated, frontier, known, points
+from smashbench.bench.report.points import (
+    DIFFERENCE,
+    PRIVACY,
+    enough_draws,
+    estimated,
+    frontier,
+    points,
+)
 from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Compared, Estimate, jointly
 
 TRAININGS = 2
@@ -112,21 +119,21 @@ def at_losses(board: Board) -> list[Loss]:
                 noise = privacy_within(*frontier(others), control - drop)
                 if first.role == "baseline" and np.isfinite(noise[0]):
                     at = at._replace(over_noise=Estimate(0.0, 0.0, 0.0))
-                elif known(noise):
+                elif enough_draws(noise):
                     over = own - noise
                     family[drop, name] = over[0], over[1:], first.freedom
             found[drop].append(at)
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
-        accuracy, told = float(control[0]) - drop, []
+        accuracy, at_this_loss = float(control[0]) - drop, []
         for at in each:
             over = joint.get((drop, at.defense), at.over_noise)
             if over and at.least > accuracy and not over.low > 0:
                 over = None
-            told.append(at._replace(over_noise=over))
-        told.sort(key=lambda at: -at.fvu.mean)
-        losses.append(Loss(drop, accuracy, told))
+            at_this_loss.append(at._replace(over_noise=over))
+        at_this_loss.sort(key=lambda at: -at.fvu.mean)
+        losses.append(Loss(drop, accuracy, at_this_loss))
     return losses
 
 

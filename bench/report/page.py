@@ -15,7 +15,7 @@ from smashbench.bench.report.attributes import LABELS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
-from smashbench.bench.report.levels import LEVELS, by_level, told
+from smashbench.bench.report.levels import LEVELS, by_level, levels_apart
 from smashbench.bench.report.losses import DROPS
 from smashbench.bench.report.style import INKS
 from smashbench.bench.report.svg import curves, symbols
@@ -63,7 +63,7 @@ def _parts(
     drawn = [figure.name for figure, _ in pictures]
     others = [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED]
     originals, rebuilt = tiles(board)
-    levels = told(board)
+    levels = levels_apart(board)
     parts: dict[str, Any] = {
         "suite": board.suite,
         "rows": [(r, line, _command(board, r)) for r, line in zip(board.rows, lines, strict=True)],

@@ -29,7 +29,7 @@ KNOWN = 0.9
 and those that are left would be of the worlds where it reaches far."""
 
 
-def known(values: np.ndarray) -> bool:
+def enough_draws(values: np.ndarray) -> bool:
     """Whether a measured value, and enough of its draws, exist."""
     both = values[1 : 1 + RESAMPLES]
     return bool(np.isfinite(values[0]) and np.isfinite(both).mean() >= KNOWN)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board
-from smashbench.bench.report.text import estimate
+from smashbench.bench.report.text import estimate, number
 from smashbench.bench.store.files import write_whole
 
 Lines = list[list[str]]
@@ -25,13 +25,13 @@ def leaderboard_cells(board: Board) -> Lines:
     lines = [head]
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
-        if not row.judged:
+        if not row.on_one_release:
             why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
             lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
             continue
         cells = [estimate(row.accuracy, ACCURACY.digits)]
         if known:
-            cells.append("" if row.optimum is None else f"{row.optimum:.4f}".lstrip("0"))
+            cells.append(number(row.optimum, METRICS["mse"].digits))
         cells += [
             estimate(row.worst(m.name), m.digits) if row.worst_attack(m.name) else ""
             for m in metrics

@@ -39,7 +39,7 @@ REFERENCE = {"cut": 4, "channels": 8, "decoding": "plain", "initial": "xavier"}
 """Options of ``vgg11`` that make it theirs."""
 
 
-def points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
+def published_points(suite: Suite, metric: str) -> list[tuple[Published, float]]:
     """What to draw beside a suite: rows with their value of ``metric``. Empty unless data set,
     split and model are theirs, and the metric is: MSE, not an SSIM of another convention. The
     model's options have to be theirs in some row: defenses decide them in others."""

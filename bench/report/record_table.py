@@ -13,12 +13,11 @@ STATISTICS = ("mean", "std", *(f"q{round(100 * q):02d}" for q in QUANTILES))
 
 def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
     """The line of a trial; what is missing has no status."""
-    defense = trial.victim.defense
     line: dict[str, Any] = {
         "key": trial.key,
         "victim": trial.parent if trial.attack else trial.key,
-        "defense": "start" if trial.starts else defense.label,
-        "strength": defense.strength,
+        "defense": trial.defense_label,
+        "strength": trial.victim.defense.strength,
         "seed": trial.victim.seed,
         "attack": trial.attack.label if trial.attack else None,
         "attack_seed": trial.config.seed if trial.attack else None,

@@ -59,8 +59,8 @@ def board_of(suite: Suite, store: Store) -> Board:
     for trial in suite.attacks:
         attacks[str(trial.parent)].append(trial)
     with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
-        most = _repeats(suite, records)
-        rows = [_row(key, group, attacks, most, records, store) for key, group in groups.items()]
+        fits_of = _fits_everywhere(suite, records)
+        rows = [_row(key, group, attacks, fits_of, records, store) for key, group in groups.items()]
     begun, waiting = [], []
     for row, group in zip(rows, groups.values(), strict=True):
         keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
@@ -80,7 +80,7 @@ def _row(
     key: RowKey,
     victims: list[Trial],
     attacks_on: dict[str, list[Trial]],
-    most: dict[str, int],
+    fits_of: dict[str, int],
     records: dict[str, Record | None],
     store: Store,
 ) -> Row:
@@ -109,9 +109,9 @@ def _row(
     if not trained:
         return row
     images, right = _describe(row, trained, store)
-    balanced = {n: _balanced(runs, len(trained), most.get(n)) for n, runs in attacked.items()}
+    balanced = {n: _balanced(runs, len(trained), fits_of.get(n)) for n, runs in attacked.items()}
     complete = {name: runs for name, runs in balanced.items() if runs}
-    chosen = {name: _strongest(runs) for name, runs in complete.items()}
+    chosen = {name: _chosen_fits(runs) for name, runs in complete.items()}
     tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
     estimates = _estimates(tables)
     row.attacks = {name: _summary(runs, estimates[name]) for name, runs in chosen.items()}
@@ -128,9 +128,8 @@ def _row(
 
 
 def _alike(table: np.ndarray, fits: int) -> np.ndarray:
-    """Values (seeds, repeats, images) whose draws are paired with those of all others of a row:
-    where fits of attacks stand for seeds, as there is one seed, what has one of them has the same
-    for each."""
+    """Values (seeds, repeats, images). Where there is one seed, fits stand for seeds: a table of
+    one fit is repeated, so that its draws pair with those of the others."""
     seeds, repeats, images = table.shape
     return np.broadcast_to(table, (1, fits, images)) if seeds == repeats == 1 else table
 
@@ -230,7 +229,7 @@ def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]
     return {name: np.array(each, float).mean(1) for name, each in values.items()}
 
 
-def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
+def _fits_everywhere(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
     """Attack to how often it was run on each victim where it was run the least, of victims with no
     trial missing: the strongest of two fits is no match for the strongest of three."""
     runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -246,16 +245,16 @@ def _repeats(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
     return least
 
 
-def _balanced(runs: Runs, victims: int, most: int | None) -> Runs:
-    """The runs of an attack, as many on every victim and at most ``most``; none where a victim was
+def _balanced(runs: Runs, victims: int, fits: int | None) -> Runs:
+    """The runs of an attack, as many on every victim and at most ``fits``; none where a victim was
     not attacked: then the attack does not count."""
     if len(runs) < victims:
         return {}
-    least = min([*map(len, runs.values()), *([most] if most else [])])
+    least = min([*map(len, runs.values()), *([fits] if fits else [])])
     return {victim: each[:least] for victim, each in runs.items()}
 
 
-def _strongest(runs: Runs) -> list[AttackRecord]:
+def _chosen_fits(runs: Runs) -> list[AttackRecord]:
     """Of the runs of an attack on each victim the one with the lowest error on the attacker's own
     validation images; all of them where it has none."""
     if any(run.own_error is None for each in runs.values() for run in each):
@@ -271,7 +270,7 @@ def _broken(victims: list[VictimRecord], attacks: list[Runs]) -> dict[int, float
             run.metrics["mse"].mean
             for runs in attacks
             for run in runs.get(victim.key, [])
-            if run.threat_model.releases_per_image == 1
+            if run.threat_model.one_release
         ]
         if errors:
             found[victim.config.seed] = min(errors) / victim.floors["mean_image"]["mse"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from smashbench.bench.experiment.metrics import ACCURACY, Metric
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.labels import Box, Label, placed
-from smashbench.bench.report.published import points
+from smashbench.bench.report.published import published_points
 from smashbench.bench.report.style import Mark, marks
 from smashbench.bench.report.text import estimate, number
 from smashbench.bench.report.view import FLOORS, Panel, View, names, panels, view
@@ -154,7 +154,7 @@ class _Plot:
 
     def _published(self) -> list[str]:
         parts = []
-        for row, value in points(self.board.suite, self.metric.name):
+        for row, value in published_points(self.board.suite, self.metric.name):
             text = f"published: {row.name}, accuracy {row.accuracy:g}, {value:g}; {row.source}"
             at = f"translate({self.x(row.accuracy)} {self.y(value)})"
             parts.append(_focusable(text, at, '<circle r="4"/>', "hollow published"))
@@ -187,7 +187,7 @@ class _Plot:
         )
         kind = "hollow" if row in self.view.doubted else ""
         at = f"translate({x} {y})"
-        return bars + _focusable(told(row, self.metric), at, mark.shape.svg, kind)
+        return bars + _focusable(row_in_words(row, self.metric), at, mark.shape.svg, kind)
 
     def _arrow(self, row: Row) -> str:
         """At the edge beyond which a collapsed row lies, in the lower or upper corner."""
@@ -197,7 +197,7 @@ class _Plot:
         while any(box.top < y + 8 and y - 8 < box.bottom for box in busy):
             y -= LINE
         self.taken.append(Box(LEFT, y - 8, LEFT + 20 + LETTER * len(label), y + 8))
-        text = f"{told(row, self.metric)}; left of the axis"
+        text = f"{row_in_words(row, self.metric)}; left of the axis"
         mark = '<path d="M-7 0 1-5V-2H8V2H1V5z"/>'
         return (
             _focusable(text, f"translate({LEFT + 9} {y})", mark, "")
@@ -262,7 +262,7 @@ def _group(board: Board, panel: Panel) -> str:
     return groups[0] if panel.title and groups else ""
 
 
-def told(row: Row, metric: Metric) -> str:
+def row_in_words(row: Row, metric: Metric) -> str:
     """A row in words, for one metric."""
     accuracy = estimate(row.accuracy, ACCURACY.digits)
     worst = estimate(row.worst(metric.name), metric.digits)

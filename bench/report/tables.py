@@ -133,7 +133,7 @@ def as_text(board: Board) -> str:
     rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
     waiting = len(board.waiting)
     more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
-    if partly := board.left_out:
+    if partly := board.partly_measured:
         names = ", ".join(partly)
         more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
     return "\n".join([*summary(board), "", *aligned([head, rule, *lines]), *more])

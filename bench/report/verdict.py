@@ -148,7 +148,7 @@ def summary(board: Board) -> list[str]:
     seeds = max((len(row.seeds) for row in board.rows), default=0)
     first = (
         f"{board.suite.name}: {_counted(rows, 'row')} of {_counted(defenses, 'defense')}, "
-        f"{_counted(seeds, 'seed')}, {_counted(len(board.judged), 'attack')}"
+        f"{_counted(seeds, 'seed')}, {_counted(len(board.attacks_on_one_release), 'attack')}"
     )
     if board.controls:
         control = board.controls[0]

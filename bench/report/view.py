@@ -7,7 +7,7 @@ import numpy as np
 
 from smashbench.bench.experiment.metrics import Metric
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.published import points
+from smashbench.bench.report.published import published_points
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.style import ALONE
 from smashbench.bench.report.text import number
@@ -124,10 +124,10 @@ def view(board: Board, metric: Metric) -> View:
     least = min(row.accuracy.mean for row in drawn)
     beyond = [row for row in rows if row not in drawn and row.accuracy.mean < least]
     drawn = [row for row in rows if row not in beyond]
-    published = points(board.suite, metric.name)
+    published = published_points(board.suite, metric.name)
     x = _shown([row.accuracy for row in drawn], [p.accuracy for p, _ in published])
     y = _shown([row.worst(metric.name) for row in drawn], [value for _, value in published])
-    floors = floors_of(board, metric)
+    floors = floors_in(board, metric)
     if metric.better == "higher":
         inside = {name: value for name, value in floors.items() if value <= y[1]}
         y = min([y[0], *inside.values()]), y[1]
@@ -157,7 +157,7 @@ def _shown(estimates: Sequence[Estimate], others: Sequence[float]) -> tuple[floa
     return max(min([least, *ends]), least - room), min(max([most, *ends]), most + room)
 
 
-def floors_of(board: Board, metric: Metric) -> dict[str, float]:
+def floors_in(board: Board, metric: Metric) -> dict[str, float]:
     """What needs no attack, by predictor; not for a derived metric whose mean does not follow from
     the mean of the other."""
     if not board.floors or not (metric.score or metric.linear):

@@ -40,12 +40,12 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
 
 
 def write_figures(
-    folders: Sequence[Path], out: Path, names: Sequence[str] = (), look: str = "paper"
+    folder: Path, out: Path, names: Sequence[str] = (), look: str = "paper"
 ) -> list[Path]:
     """Draws figures alone; returns where they are.
 
     Args:
-        folders: results folders, read as one.
+        folder: a results folder.
         out: where to.
         names: which; all that apply unless told.
         look: one of ``figures.base.LOOKS``; those made of pixels are drawn for screens alone.
@@ -53,9 +53,9 @@ def write_figures(
     Raises:
         BenchError: as ``write_report``; a figure that is not there, or has nothing to show.
     """
-    board = read(*folders)
+    board = read(folder)
     if not board.complete:
-        raise BenchError(f"{folders[0]} holds no complete row; run the suite first")
+        raise BenchError(f"{folder} holds no complete row; run the suite first")
     known = {figure.name: figure for figure in figures()}
     for name in names:
         if name not in known:

@@ -76,4 +76,4 @@ def group_of(trial: Trial) -> Group:
     """Trials that take alike: those of one defense, or of one attack."""
     if trial.attack:
         return ("attack", trial.attack.label)
-    return ("defense", "start" if trial.starts else trial.victim.defense.label)
+    return ("defense", trial.defense_label)

@@ -40,7 +40,9 @@ def perform(trial: Trial, folder: Path, data: Path | None, *, again: bool) -> No
         again: it is finished, and what it made is to be measured again.
 
     Raises:
-        BenchError, DatasetError, AttackError: something a person must change.
+        BenchError, DatasetError: something a person must change before anything else can run.
+        AttackError, CrashedError, OversizedError: why this trial fails or is left out.
+        LostError: the attack's own process was lost.
     """
     device = accelerator()
     torch.backends.cudnn.deterministic = True

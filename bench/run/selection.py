@@ -72,11 +72,10 @@ def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _fields(trial: Trial) -> dict[str, str]:
-    defense = trial.victim.defense
-    label = "start" if trial.starts else defense.label
-    fields = {"defense": label, "seed": str(trial.victim.seed)}
-    if defense.strength is not None:
-        fields["strength"] = _shown(defense.strength)
+    strength = trial.victim.defense.strength
+    fields = {"defense": trial.defense_label, "seed": str(trial.victim.seed)}
+    if strength is not None:
+        fields["strength"] = _shown(strength)
     return fields | ({"attack": trial.attack.label} if trial.attack else {})
 
 

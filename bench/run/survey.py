@@ -49,7 +49,7 @@ class Standing(NamedTuple):
     damage: DamagedError | None = None
     weights: str | None = None
     """SHA-256 of the weights that it made, if it is a success that counts."""
-    basis: str | None = None
+    parent_weights: str | None = None
     """SHA-256 of the weights that it attacked, or began with."""
 
 
@@ -61,7 +61,7 @@ def survey(
     Args:
         suite: the trials.
         store: their records.
-        keep: records of other code count as done.
+        keep: treat records of other code as done.
         deep: verify the arrays beside the records, too, and the checkpoints that attacks need.
     """
     standings = {trial.key: _examine(trial, store, keep, deep) for trial in suite.trials}
@@ -115,9 +115,11 @@ def parent_of(trial: Trial) -> Trial:
 def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
     """The standing of what was made with a victim, given that victim's: if its weights are others
     by now, what was made is outdated."""
-    if standing.basis is None or standing.state == "unverified":
+    if standing.parent_weights is None or standing.state == "unverified":
         return standing
-    return standing if victim and standing.basis == victim.weights else Standing("outdated")
+    return (
+        standing if victim and standing.parent_weights == victim.weights else Standing("outdated")
+    )
 
 
 def _with_weights(trial: Trial, standing: Standing, store: Store) -> Standing:
@@ -147,7 +149,10 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
         return Standing("left_out" if record.left_out else "failed", cause=record.cause)
     damage = _damage(record, store) if deep else None
     made = partial(
-        Standing, seconds=record.seconds.total, weights=record.made_sha256, basis=record.basis
+        Standing,
+        seconds=record.seconds.total,
+        weights=record.own_weights,
+        parent_weights=record.parent_weights,
     )
     source = source_of(trial)
     if source is None:

@@ -12,7 +12,7 @@ from smashbench.bench.experiment.victim import Victim
 from smashbench.bench.store.record import VictimRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import VictimConfig
-from smashbench.bench.suite.made import maker
+from smashbench.bench.suite.make_defense import maker
 from smashbench.datasets import Split
 
 

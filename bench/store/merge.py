@@ -64,6 +64,24 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
     homes: dict[str, int] = {}
     if newer:
         suites, homes = _newest(folders, suites)
+    _check_facts(folders, suites)
+    trials = _under_own_names(folders, suites).values()
+    name = " + ".join(dict.fromkeys(suite.name for suite in suites))
+    victims = tuple(trial for trial in trials if trial.attack is None)
+    attacks = tuple(trial for trial in trials if trial.attack)
+    plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
+    old = frozenset[str]().union(*(suite.of_other_code for suite in suites))
+    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, old)
+    return suite, Stores(folders, homes)
+
+
+def check_comparable(folders: Sequence[Path]) -> None:
+    """Refuses results folders that cannot stand on one board; raises as ``merge`` does."""
+    _check_facts(folders, [read_suite(folder) for folder in folders])
+
+
+def _check_facts(folders: Sequence[Path], suites: Sequence[Suite]) -> None:
+    """Refuses records of other data or metrics than those of the first folder."""
     ours = _facts(folders[0], suites[0])
     for folder, suite in zip(folders, suites, strict=True):
         for what, value in _facts(folder, suite).items():
@@ -72,6 +90,11 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
                     f"{folder} is not comparable with {folders[0]}: its records have {what} "
                     f"{value} instead of {ours[what]}"
                 )
+
+
+def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[str, Trial]:
+    """The trials of all suites by key; what means something else in an earlier folder carries the
+    name of its own."""
     meanings: dict[tuple[object, ...], object] = {}
 
     def own_name(name: str, sort: tuple[object, ...], meaning: object, folder: Path) -> str:
@@ -99,13 +122,7 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
                 seed=trial.config.seed,
             )
             trials.setdefault(trial.key, Trial(trial.key, attacking, trial.parent))
-    name = " + ".join(dict.fromkeys(suite.name for suite in suites))
-    victims = tuple(trial for trial in trials.values() if trial.attack is None)
-    attacks = tuple(trial for trial in trials.values() if trial.attack)
-    plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
-    old = frozenset[str]().union(*(suite.of_other_code for suite in suites))
-    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, old)
-    return suite, Stores(folders, homes)
+    return trials
 
 
 def _newest(folders: Sequence[Path], suites: list[Suite]) -> tuple[list[Suite], dict[str, int]]:

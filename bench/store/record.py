@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import (
+    SLACK,
     USERS,
     AttackResults,
     AttackSeconds,
@@ -58,13 +59,13 @@ class VictimRecord(_Done, VictimResults):
     seconds: VictimSeconds
 
     @property
-    def made_sha256(self) -> str | None:
-        """Of the weights that were made."""
+    def own_weights(self) -> str | None:
+        """SHA-256 of the weights that it made."""
         return self.checkpoint_sha256
 
     @property
-    def basis(self) -> str | None:
-        """Of the weights that were there before."""
+    def parent_weights(self) -> str | None:
+        """SHA-256 of the weights that it began with, if any."""
         return self.start_sha256
 
 
@@ -78,13 +79,13 @@ class AttackRecord(_Done, AttackResults):
     seconds: AttackSeconds
 
     @property
-    def made_sha256(self) -> str | None:
-        """Of the weights that were made: none."""
+    def own_weights(self) -> str | None:
+        """None: it makes no weights."""
         return None
 
     @property
-    def basis(self) -> str | None:
-        """Of the weights that were there before."""
+    def parent_weights(self) -> str | None:
+        """SHA-256 of the weights that were attacked."""
         return self.victim_sha256
 
 
@@ -193,7 +194,7 @@ def check_scores(record: FinishedRecord, arrays: Arrays) -> None:
             continue  # of a metric that this checkout lacks
         if name in MASKS and is_victim and not values.any():
             raise ValueError(f"{name!r} leaves no image")
-        if not (values.min() >= low - 1e-5 and values.max() <= high + 1e-5):  # NaN fails too
+        if not (values.min() >= low - SLACK and values.max() <= high + SLACK):  # NaN fails too
             raise ValueError(f"{name!r} has values outside [{low:g}, {high:g}]")
         if not np.isfinite(values).all():
             raise ValueError(f"{name!r} has values that are not finite")

@@ -1,4 +1,4 @@
-"""The store of a run: one JSON record per finished trial, written whole or not at all.
+"""The store of a run: one JSON record per trial that ended, written whole or not at all.
 
 A results folder holds ``suite.json`` (the resolved suite) and, by the key of a trial,
 ``records/KEY.json`` with ``scores/KEY.safetensors`` (per image), ``samples/KEY.safetensors``

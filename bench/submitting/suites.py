@@ -18,7 +18,7 @@ from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
 from smashbench.bench.run.perform import load_data
 from smashbench.bench.run.survey import State, survey
-from smashbench.bench.store.merge import merge
+from smashbench.bench.store.merge import check_comparable
 from smashbench.bench.store.record import Arrays, AttackRecord, VictimRecord
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
@@ -46,7 +46,7 @@ ROUNDED = 1 / 255
 CLOSE = 0.01
 """By how much the mean of another metric may differ for that reason, whatever it is."""
 LIKE_ROUNDING = 3.0
-"""And how many times as much as rounding once more moves it."""
+"""A mean may also differ by this many times what one more rounding to 8 bits moves it."""
 ALIKE = 2.0
 """Spread of a pixel over reconstructions, in steps of 8 bits, below which they count as one image:
 rounding decides then which of them is nearest to what."""
@@ -233,7 +233,7 @@ def _beside(suite: Suite, folder: Path, board: Path) -> Iterator[Finding]:
     """Whether its rows went through what those of the board did."""
     theirs = read_suite(board)
     try:
-        merge([board, folder])
+        check_comparable([board, folder])
     except BenchError as error:
         yield Finding("PROBLEM", str(error))
         return

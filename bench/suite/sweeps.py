@@ -9,7 +9,7 @@ from smashbench.bench.errors import unknown
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.frozen import explain
 from smashbench.bench.suite.config import Component, DefenseConfig, StackConfig
-from smashbench.bench.suite.made import refusal
+from smashbench.bench.suite.make_defense import refusal
 from smashbench.bench.suite.options import is_number, options_of, resolve
 from smashbench.defenses import DEFENSES
 

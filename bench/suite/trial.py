@@ -48,19 +48,20 @@ class Trial:
     """Whether it trains what other victims begin with, and is no row of a table."""
 
     @property
+    def defense_label(self) -> str:
+        """``noise``; or ``start``, which is no defense of a table."""
+        return "start" if self.starts else self.victim.defense.label
+
+    @property
     def row(self) -> str:
         """``noise 0.4``: the defense and its strength, which are a row of the tables."""
-        defense = self.victim.defense
-        return (
-            defense.label if defense.strength is None else f"{defense.label} {defense.strength:g}"
-        )
+        strength = self.victim.defense.strength
+        return self.defense_label if strength is None else f"{self.defense_label} {strength:g}"
 
     @property
     def label(self) -> str:
         """``noise 0.4, seed 0`` or ``decoder on noise 0.4, seed 0``."""
         name = f"{self.row}, seed {self.victim.seed}"
-        if self.starts:
-            return f"start, seed {self.victim.seed}"
         if self.attack is None:
             return name
         again = f", attack seed {self.config.seed}" if self.config.seed else ""

@@ -71,7 +71,7 @@ def _mark(row: Row, name: str) -> dict[str, Any]:
     """Closed forms are orange and trained attacks blue; repeated releases are hollow."""
     mark = Mark(1 if row.attacks[name].kind == "closed_form" else 2)
     colour = mark.ink.figure
-    face = "white" if row.attacks[name].repeats else colour
+    face = colour if row.attacks[name].threat.one_release else "white"
     return {"color": colour, "marker": mark.shape.marker, "markerfacecolor": face}
 
 
@@ -80,7 +80,7 @@ def _panel(axes: Axes, row: Row, numbers: dict[str, int]) -> None:
     names = sorted(attacks, key=lambda name: attacks[name].seconds)
     mse = {name: attacks[name].estimates["mse"] for name in names}
     at = {name: max(attacks[name].seconds, 0.01) for name in names}
-    single = [name for name in names if not attacks[name].repeats]
+    single = [name for name in names if attacks[name].threat.one_release]
     best = np.minimum.accumulate([mse[name].mean for name in single])
     axes.step([at[name] for name in single], best, where="post", color="#999999", linewidth=1)
     styles = {name: _mark(row, name) for name in names}
@@ -90,7 +90,7 @@ def _panel(axes: Axes, row: Row, numbers: dict[str, int]) -> None:
     axes.vlines([at[name] for name in names], bars[0], bars[1], colours, linewidth=0.6)
     for name, style in styles.items():
         axes.plot(at[name], mse[name].mean, **style, markersize=9)
-        colour = style["color"] if attacks[name].repeats else "white"
+        colour = "white" if attacks[name].threat.one_release else style["color"]
         centred: Any = {"ha": "center", "va": "center_baseline", "fontsize": 6, "zorder": 5}
         axes.text(at[name], mse[name].mean, str(numbers[name]), color=colour, **centred)
     axes.set_xscale("log")

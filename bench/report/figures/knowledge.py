@@ -10,12 +10,10 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import counted
 from smashbench.bench.report.figures.base import Figure, inches, write_title
-from smashbench.bench.report.knowledge import Known, by_pairs, by_releases
-from smashbench.bench.report.losses import within
+from smashbench.bench.report.knowledge import ByKnowledge, by_pairs, by_releases
+from smashbench.bench.report.losses import DROPS, within
 from smashbench.bench.report.style import SOFT, marks
 
-DROP = 0.05
-"""Most accuracy that a row may cost to be shown."""
 LEGEND = 1.9
 """Inches of its width, on a screen."""
 
@@ -23,10 +21,10 @@ LEGEND = 1.9
 def _rows(board: Board) -> list[Row]:
     """The undefended row, and of every defense the one that protects most while it costs little;
     all rows where nothing undefended is there."""
-    return list(within(board, DROP).values()) or board.complete
+    return list(within(board, max(DROPS)).values()) or board.complete
 
 
-Axis = tuple[str, Callable[[Row], list[Known]], Callable[[Known], int]]
+Axis = tuple[str, Callable[[Row], list[ByKnowledge]], Callable[[ByKnowledge], int]]
 """What was varied, in words; the points of a row; how much of it a point has."""
 AXES: tuple[Axis, ...] = (
     ("pairs of the attacker", by_pairs, lambda each: each.pairs),
@@ -42,12 +40,12 @@ def _varied(board: Board) -> list[Axis]:
 def _draw(board: Board) -> Canvas:
     """FVU of the strongest attack over the number of pairs and over that of releases, a line per
     defense, with intervals."""
-    rows, told = _rows(board), _varied(board)
-    width = 3.4 * len(told) + LEGEND
+    rows, axes_shown = _rows(board), _varied(board)
+    width = 3.4 * len(axes_shown) + LEGEND
     canvas = Canvas(figsize=inches(width, 3.2), layout="constrained")
     styles = marks(board)
-    grid = canvas.subplots(1, len(told), squeeze=False, sharey=True)[0]
-    for axes, (label, found, size) in zip(grid, told, strict=True):
+    grid = canvas.subplots(1, len(axes_shown), squeeze=False, sharey=True)[0]
+    for axes, (label, found, size) in zip(grid, axes_shown, strict=True):
         for row in rows:
             points = found(row)
             at = [size(each) for each in points]

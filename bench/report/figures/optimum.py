@@ -22,7 +22,8 @@ def _draw(board: Board) -> Canvas:
     rows = _solved(board)
     noise = [row.noise for row in rows]
     least = np.array([row.optimum for row in rows], float)
-    names = [name for name in rows[0].judged if all(name in row.judged for row in rows)]
+    first = rows[0].on_one_release
+    names = [name for name in first if all(name in row.on_one_release for row in rows)]
     canvas = Canvas(figsize=inches(9, 4.2), layout="constrained")
     left, right = canvas.subplots(1, 2)
     left.plot(noise, least, color="black", linewidth=2, label="best possible")

@@ -21,8 +21,8 @@ def _shown(board: Board) -> list[Row]:
 
 def _draw(board: Board) -> Canvas:
     """What the three attacks that are most often a row's worst case, by MSE or by SSIM, rebuild,
-    every pixel doubled. The images stand at evenly spaced quantiles of difficulty; the seed is the
-    first."""
+    every pixel doubled. The images are those that are kept, an image of each class and the clearest
+    first; the seed is the first."""
     rows = _shown(board)
     worst = Counter(row.worst_attack(metric) for metric in ("mse", "ssim") for row in rows)
     attacks = [name for name, _ in worst.most_common(3)]

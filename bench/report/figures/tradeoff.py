@@ -12,7 +12,7 @@ from smashbench.bench.experiment.metrics import ACCURACY, Metric
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.figures.texts import Text, write
-from smashbench.bench.report.published import points
+from smashbench.bench.report.published import published_points
 from smashbench.bench.report.style import SOFT, Mark, marks
 from smashbench.bench.report.text import number
 from smashbench.bench.report.verdict import headline
@@ -79,7 +79,7 @@ def _panel(
             texts += _curve(axes, line, own, metric, styles[name], shown.doubted)
         else:
             axes.plot(*_points(line, metric).T, color=GHOST, linewidth=0.8, zorder=1)
-    for row, value in points(board.suite, metric.name):  # published ones: hollow rings, named
+    for row, value in published_points(board.suite, metric.name):  # hollow rings, named
         axes.plot(row.accuracy, value, "o", color=SOFT, markerfacecolor="none", markersize=7)
         texts.append(Text(row.accuracy, value, row.name, SOFT, first=False))
     axes.set(xlim=_padded(shown.x), ylim=_padded(shown.y))

@@ -21,7 +21,7 @@ def _prefix(row: Row) -> str | None:
     return found[0].removesuffix(MIDDLE) if found else None
 
 
-def _strongest(board: Board) -> dict[str, tuple[Row, str]]:
+def _last_strengths(board: Board) -> dict[str, tuple[Row, str]]:
     """The last strength of every defense that has quantiles, and their prefix."""
     found = {}
     for row in board.rows:
@@ -33,7 +33,7 @@ def _strongest(board: Board) -> dict[str, tuple[Row, str]]:
 def _draw(board: Board) -> Canvas:
     """A panel per defense, at its last strength: median and 10 to 90 % of the variances against
     tau, over the epochs."""
-    rows, styles = _strongest(board), marks(board)
+    rows, styles = _last_strengths(board), marks(board)
     columns = min(COLUMNS, len(rows))
     lines = -(-len(rows) // columns)
     canvas = Canvas(figsize=inches(9.5, 2.3 * lines), layout="constrained")
@@ -65,7 +65,7 @@ VARIANCES = Figure(
     name="variances",
     caption="What the gates see: the class variances in a batch in units of their threshold tau "
     "(dotted), median and 10 to 90 %, at the last strength of each defense.",
-    applies=lambda board: readable(board) and bool(_strongest(board)),
+    applies=lambda board: readable(board) and bool(_last_strengths(board)),
     draw=_draw,
     style={"font.size": 8},
 )
