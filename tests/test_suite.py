@@ -186,3 +186,9 @@ def test_keys_put_together_from_parts_are_those_of_the_whole_configurations():
     whole = suite.load("smoke", ["attack_seeds=2"])
     assert all(trial.key == key_of(trial.config) for trial in whole.trials)
     assert len({trial.key for trial in whole.trials}) == len(whole.trials)
+
+
+def test_a_mistake_in_an_override_says_where_it_was_typed():
+    with pytest.raises(BenchError, match=r"smoke\.toml with --set nonsense=1:\n") as caught:
+        load("smoke", ["nonsense=1"])
+    assert "model, plugins, seeds" in str(caught.value)

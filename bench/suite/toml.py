@@ -47,6 +47,8 @@ class _File(Frozen):
     start: Training | None = None
     defenses: dict[str, dict[str, Any]] = Field(min_length=1)
     attacks: dict[str, dict[str, Any]] = Field(min_length=1)
+    plugins: tuple[str, ...] = ()
+    """Files of components, by paths from the folder of the suite."""
     core_minutes: Annotated[float, Gt(0)] | None = None
     """What all of it takes of one slow core: the time left, until trials have been timed."""
 
@@ -82,24 +84,26 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     overrides = [word for setting in settings for word in ("--set", setting)]
     overrides += [word for plugin in plugins for word in ("--plugin", str(plugin))]
     command = shlex.join(["smashbench", "run", name, *overrides])
+    where = " ".join([f"{path}", *(["with"] if overrides else []), *map(shlex.quote, overrides)])
     load_installed()
-    for plugin in (*plugins, *_plugins_of(path, content)):
+    content["plugins"] = _plugins_of(where, content)
+    for plugin in (*plugins, *(path.parent / name for name in content["plugins"])):
         load_plugin(plugin)
-    suite = _resolve(path, content, command)
+    suite = _resolve(path.stem, where, content, command)
     minutes = None if settings else suite.core_minutes  # it was another suite that took so long
     return replace(suite, plugins=in_use(suite), core_minutes=minutes)
 
 
-def _plugins_of(path: Path, content: dict[str, Any]) -> list[Path]:
-    """The plug-ins that a suite file names, by paths from its own folder."""
-    named = content.pop("plugins", [])
+def _plugins_of(where: str, content: dict[str, Any]) -> tuple[str, ...]:
+    """The plug-ins that a suite file names, which are loaded before anything else is read."""
+    named = content.get("plugins", [])
     if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
-        raise _refusal(path, [f'plugins = {named!r}: should be a list, e.g. ["my_defense.py"]'])
-    return [path.parent / each for each in named]
+        raise _refusal(where, [f'plugins = {named!r}: should be a list, e.g. ["my_defense.py"]'])
+    return tuple(named)
 
 
-def _refusal(path: Path, mistakes: Sequence[str]) -> BenchError:
-    return BenchError("\n  ".join([f"{path}:", *mistakes]))
+def _refusal(where: str, mistakes: Sequence[str]) -> BenchError:
+    return BenchError("\n  ".join([f"{where}:", *mistakes]))
 
 
 def _apply(content: dict[str, Any], setting: str) -> None:
@@ -119,7 +123,7 @@ def _apply(content: dict[str, Any], setting: str) -> None:
     content[last] = value
 
 
-def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
+def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) -> Suite:
     content = dict(content)
     if isinstance(content.get("seeds"), list):
         content["seeds"] = tuple(content["seeds"])
@@ -128,14 +132,14 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
             content[table] = tuples(content[table])
     if isinstance(content.get("training"), dict) and isinstance(content.get("start"), dict):
         content["start"] = content["training"] | content["start"]
-    if isinstance(name := content.get("model"), str):
-        raise _refusal(path, [f"model = {name!r}: write a table, [model] with use = {name!r}"])
+    if isinstance(model := content.get("model"), str):
+        raise _refusal(where, [f"model = {model!r}: write a table, [model] with use = {model!r}"])
     try:
         file = _File.model_validate(content)
     except ValidationError as error:
-        raise _refusal(path, explain(error, "", _File)) from None
+        raise _refusal(where, explain(error, "", _File)) from None
     if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
-        raise _refusal(path, mistakes)
+        raise _refusal(where, mistakes)
     model = component("model", "", file.model, MODELS, mistakes)
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
@@ -151,10 +155,10 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         if (found := _attack(label, dict(entry), mistakes))
     ]
     if mistakes or not (dataset and model):
-        raise _refusal(path, mistakes)
+        raise _refusal(where, mistakes)
     networks = [network(model, defense, mistakes) for defense in defenses]
     if mistakes:
-        raise _refusal(path, list(dict.fromkeys(mistakes)))
+        raise _refusal(where, list(dict.fromkeys(mistakes)))
     victims = tuple(
         victim_trial(
             VictimConfig(
@@ -172,7 +176,7 @@ def _resolve(path: Path, content: Mapping[str, Any], command: str) -> Suite:
         for seed in file.seeds
     )
     attacking = attack_trials(victims, attacks, file.attack_seeds)
-    suite = Suite(path.stem, file.description, victims, attacking, command)
+    suite = Suite(name, file.description, victims, attacking, command)
     return replace(suite, core_minutes=file.core_minutes)
 
 
