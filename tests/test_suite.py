@@ -190,5 +190,5 @@ def test_keys_put_together_from_parts_are_those_of_the_whole_configurations():
 
 def test_a_mistake_in_an_override_says_where_it_was_typed():
     with pytest.raises(BenchError, match=r"smoke\.toml with --set nonsense=1:\n") as caught:
-        load("smoke", ["nonsense=1"])
+        suite.load("smoke", ["nonsense=1"])
     assert "model, plugins, seeds" in str(caught.value)
