@@ -143,6 +143,9 @@ def parser() -> argparse.ArgumentParser:
     pack.add_argument(
         "--reconstructions", action="store_true", help="pack these, too: large, for new metrics"
     )
+    pack.add_argument(
+        "--weights", action="store_true", help="the victims' into weights.zip, for other attacks"
+    )
     submit = add("submit-check", do.submit_check, "may a packed run or audit stand on a board?")
     submit.add_argument("file", type=Path, metavar="FILE", help="of `pack`; or a results folder")
     submit.add_argument(

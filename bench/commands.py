@@ -188,7 +188,7 @@ def figure(choice: Namespace) -> int:
 
 def pack(choice: Namespace) -> int:
     """Packs a folder."""
-    from smashbench.bench.store.pack import pack
+    from smashbench.bench.store.pack import pack, pack_weights
     from smashbench.bench.store.store import Store
 
     if Store(choice.folder).has("audit.json"):
@@ -198,6 +198,9 @@ def pack(choice: Namespace) -> int:
         return 0
     packed = pack(choice.folder, reconstructions=choice.reconstructions)
     print(f"{packed} trials are in {choice.folder / Store.PACK}")
+    if choice.weights:
+        packed = pack_weights(choice.folder)
+        print(f"the weights of {packed} victims are in {choice.folder / Store.WEIGHTS}")
     return 0
 
 

@@ -22,6 +22,10 @@ class GatedPooling(OwnParameters, Gated):
     eq. 9), a = softmax(l) over the class, v = sum_m a_m (x_m - sum_m a_m x_m)^2, R_c = mean_d
     gate(v_d). Classes with one sample in the batch are skipped.
 
+    With normalized features, the source's, the penalty does not depend on their scale, and the
+    noise does: features that grow outgrow the noise at no price. Tau is then compared with
+    variances of normalised features, and the capacity gate is in nats with ``raw`` ones alone.
+
     Known trap: attention alone can drive this loss to 0 by looking at one sample of each class
     while the features keep their variance. ``effective_samples`` beside the true variance shows it.
 

@@ -18,8 +18,9 @@ class Hsic(Defense):
     Penalty = weight * HSIC(x, z) - label_weight * HSIC(z, y), with
     HSIC(a, b) = tr(K H L H) / (B - 1)^2 (Gretton et al., ALT 2005), H = I - 1/B, and Gaussian
     kernels exp(-d^2 / 2 w^2) whose width w is the median distance of two samples of the batch (no
-    gradient goes through it; of one-hot labels w^2 = 2). Deviation: BiDO penalises every layer;
-    here there is the one that is sent. Released is z itself.
+    gradient goes through it; of one-hot labels w^2 = 2). Deviations: BiDO penalises every layer,
+    here there is the one that is sent; and it has a fixed width, so that its weights are in other
+    units. Released is z itself.
 
     Args:
         weight: of the dependence on images (lambda_x).

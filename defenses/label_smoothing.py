@@ -20,7 +20,8 @@ class LabelSmoothing(Defense):
     the training would do, and not on top of it. Released is z itself.
 
     Args:
-        smoothing: e; 0 does nothing, 1 would leave no label.
+        smoothing: e; 0 is hard labels, also where the training would smooth them; 1 would leave no
+            label.
     """
 
     strength = "smoothing"

@@ -26,7 +26,7 @@ class MatchedNoise(Defense):
     The first term bounds I(x; z~ | y). The price p is 1 where classes do not differ: with B = 0 it
     is the classical allocation of a jammer to parallel Gaussian channels, which no other noise of
     that power beats if features are Gaussian. Ours: the natural baseline of methods that learn
-    their noise. Refitted after every epoch.
+    their noise. Refitted before every epoch on the features of the one before.
 
     Args:
         noise: standard deviation, root mean square over the features.

@@ -18,8 +18,9 @@ class Projection(Defense):
     are at most classes - 1; where more directions are asked for, the next ones are the principal
     directions of what is left, so that the sweep reaches the undefended features. (Between classes
     alone, without whitening within them, so that V V' is an orthogonal projection.) Both are
-    refitted after every epoch and stored: test features live in the same basis as training
-    features, not in one of their own batch. What is sent are V'(z - m).
+    refitted before every epoch on the features of the one before, and stored: test features live in
+    the basis that the head was trained with, not in one of their own batch. What is sent are
+    V'(z - m).
 
     Args:
         directions: k, how many there are; from the number of features on nothing is lost.

@@ -11,8 +11,9 @@ from smashbench.defenses.base import Defense, Diagnostics, Step
 
 class Stack(Defense):
     """Features pass every part in turn. Penalties add, and every part sees the clean features; each
-    refits its statistics on them. A penalty that is relative to the noise counts the noise of the
-    whole stack: variances add. Diagnostics carry the label of their part.
+    refits its statistics on them. A penalty that is relative to the noise counts what ``noise``
+    says of all parts, variances added; not what a transform draws, as ``vib`` does. Diagnostics
+    carry the label of their part.
 
     A release is a transform and then noise, as of every defense, unless a part transforms what
     another has added noise to: then all of it is one random transform.

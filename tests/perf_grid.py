@@ -20,8 +20,9 @@ from smashbench.bench.run.engines.local import Local
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.store.record import sealed
 from smashbench.bench.store.saved_suite import save_suite
-from smashbench.bench.store.store import Store, _sealed
+from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml as suite
 from smashbench.bench.suite.trial import Trial
 from tests.commands import ROOT
@@ -141,8 +142,8 @@ def _synthesize(place: Path, size: int, seeds: int, attacks: int, sweep: int) ->
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()}
         make = attack_record if trial.parent else victim_record
         record = make(trial, *(float(each.mean()) for each in scores.values()), arrays=hashes)
-        text = json.dumps(record.model_dump(mode="json"), indent=1).removesuffix("\n}")
-        Store(place).record_path(trial.key).write_bytes(_sealed(text.encode()))
+        text = json.dumps(record.model_dump(mode="json"), indent=1)
+        Store(place).record_path(trial.key).write_bytes(sealed(text.encode()))
         for name, content in arrays.items():
             Store(place).arrays_path(trial.key, name).write_bytes(content)
 

@@ -18,8 +18,9 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.report.rows import read
 from smashbench.bench.run.status import status
 from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.record import sealed
 from smashbench.bench.store.saved_suite import read_suite, save_suite
-from smashbench.bench.store.store import Store, _sealed
+from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
 from tests.forge import attack_trial, keep_attack, keep_victim, victim_trial
 from tests.forged import named, survives, trials
@@ -118,10 +119,6 @@ def forgeries(text: str) -> Iterator[tuple[str, str, str]]:
         yield "", done, raw
 
 
-def sealed(text: str) -> bytes:
-    return _sealed(text.removesuffix("\n}").encode())
-
-
 def unsealed(content: bytes) -> str:
     """The text of a record without its seal."""
     record = json.loads(content)
@@ -139,7 +136,7 @@ def accepted(folder: Path, key: str, thorough: bool = False) -> dict[str, set[st
     for number, (place, done, text) in enumerate(forgeries(unsealed(before))):
         if place.startswith("config.victim.") and not thorough:
             continue  # as in the victim's record: another key
-        content = sealed(text)
+        content = sealed(text.encode())
         store.content = lambda name, content=content: content  # most are not worth a file
         try:
             record = store.read(key)

@@ -15,7 +15,7 @@ from smashbench.bench.run.attempt import failure
 from smashbench.bench.run.survey import mend, survey
 from smashbench.bench.store.archive import Archive, archive_of
 from smashbench.bench.store.files import DamagedError
-from smashbench.bench.store.pack import pack
+from smashbench.bench.store.pack import pack, pack_weights
 from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
@@ -104,6 +104,52 @@ def test_a_pack_goes_on_without_weights(packed, here):
     assert {states[trial.key].state for trial in suite.victims} == {"done"}
     fits = [trial for trial in suite.attacks if trial.attack.label == "gmm"]
     assert [states[trial.key].state for trial in fits[:2]] == ["done", "done"]
+
+
+@pytest.mark.slow
+def test_other_attacks_run_on_packed_weights_without_training(packed, here, tmp_path):
+    """What somebody sent, in two files."""
+    assert "victims are in" in here("pack", packed, "--weights").stdout
+    sent = tmp_path / "sent"
+    sent.mkdir()
+    for name in ("packed.zip", "weights.zip"):
+        shutil.copyfile(packed / name, sent / name)
+    again = (*NONE, "--only", "attack=gmm", "--set", "attack_seeds=2", "--out", sent)
+    assert "1 to run" in here("run", *again, "--dry-run").stdout
+    done = here("run", *again)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (sent / "victims").exists()
+    suite = read_suite(sent)
+    states = survey(suite, Store(sent), deep=True)
+    fits = [trial for trial in suite.attacks if trial.attack.label == "gmm"]
+    assert [states[trial.key].state for trial in fits[:2]] == ["done", "done"]
+    assert pack_weights(sent) == len(Archive(packed / "weights.zip").names)
+
+
+def test_weights_are_packed_beside_records_and_are_verified(packed):
+    suite, store = read_suite(packed), Store(packed)
+    one, *others = suite.victims
+    store.victim_path(one.key).unlink()
+    assert pack_weights(packed) == len(others)
+    archive = Archive(packed / "weights.zip")
+    assert archive.names == {store.victim_name(trial.key) for trial in others}
+    shutil.rmtree(packed / "victims")  # those of an older pack stay in it
+    assert pack_weights(packed) == len(others)
+    sha256_of = store.victim(others[0].key).checkpoint_sha256
+    assert sha256(store.weights(others[0].key, sha256_of)).hexdigest() == sha256_of
+    with pytest.raises(DamagedError, match="No such file"):
+        store.weights(one.key, sha256_of)
+    (packed / "weights.zip").write_bytes(archive_of({store.victim_name(others[0].key): b"x"}))
+    with pytest.raises(DamagedError, match="truncated or altered"):
+        pack_weights(packed)
+    (packed / "weights.zip").write_bytes(b"x")
+    states = survey(Suite("", "", suite.victims, ()), store, deep=True)
+    assert {each.state for each in states.values()} == {"done"}  # nobody needs them
+    store.record_path(suite.attacks[0].key).write_text("{}")
+    assert survey(suite, store, deep=True)[one.key].damage.path == packed / "weights.zip"
+    (packed / "weights.zip").unlink()
+    with pytest.raises(BenchError, match="holds no weights: smashbench trial KEY"):
+        pack_weights(packed)
 
 
 @pytest.mark.slow

@@ -41,7 +41,8 @@ class Training(Frozen):
         average: weights that are averaged along the training, see ``average.Average``.
         recalibrate: the statistics of batch normalisation, which trail the weights, are computed
             anew for the last ones, before anything is released.
-        precision: of the networks, and of the products of Muon; penalties are always in float32.
+        precision: of the networks, their derivatives (``jacobian``) and the products of Muon; all
+            else of penalties is in float32.
     """
 
     epochs: PositiveInt

@@ -78,7 +78,8 @@ def survey(
 
 def standing_of(trial: Trial, store: Store, *, keep: bool = False) -> Standing:
     """The standing of one trial that is to run or has run, with what it made verified. A victim is
-    not done without its weights, which a pack does not hold: who asks has attacks that need them.
+    not done without its weights, which a pack of records lacks: who asks has attacks that need
+    them.
     """
     standing = _examine(trial, store, keep, deep=True)
     if trial.parent is not None:
@@ -124,11 +125,11 @@ def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
 
 def _with_weights(trial: Trial, standing: Standing, store: Store) -> Standing:
     """The standing of a victim whose weights somebody needs: missing without them, as it is where
-    it came in a pack."""
+    it came in a pack of records alone."""
     if standing.weights and standing.state in SETTLED:
-        if not store.victim_path(trial.key).exists():
-            return standing._replace(state="missing")
         try:
+            if not store.has(store.victim_name(trial.key)):
+                return standing._replace(state="missing")
             store.weights(trial.key, standing.weights)
         except DamagedError as damage:
             return Standing("damaged", damage=damage)

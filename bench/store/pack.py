@@ -1,7 +1,9 @@
-"""Records and scores of a results folder in one file: to share, and to read without unpacking."""
+"""Records and scores of a results folder in one file, and weights in another: to share, and to read
+without unpacking."""
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
@@ -30,15 +32,47 @@ def pack(folder: Path, *, reconstructions: bool = False) -> int:
         BenchError: not a results folder, or a run is at work in it; a damaged file; the disk.
     """
     suite, store = read_suite(folder), Store(folder)
-    claims = {path.name for path in (folder / "locks").glob("*")} - {Store.PACK}
+    with _alone(store):
+        return _pack(suite, store, reconstructions)
+
+
+def pack_weights(folder: Path) -> int:
+    """Puts the weights of a folder's victims into one file beside the pack, all that are there and
+    those of an older one; the files stay. Wherever both packs are, other attacks can be run on
+    these very victims, without training. Returns how many victims that were.
+
+    Raises:
+        BenchError: as ``pack``; there are no weights.
+    """
+    suite, store = read_suite(folder), Store(folder)
+    with _alone(store):
+        files: dict[str, bytes] = {}
+        for trial in (*suite.starts, *suite.victims):
+            record, name = store.victim(trial.key), store.victim_name(trial.key)
+            if record and store.has(name):
+                files[name] = store.weights(trial.key, record.checkpoint_sha256)
+        if not files:
+            raise BenchError(
+                f"{folder} holds no weights: smashbench trial KEY --out {folder} trains a victim "
+                "again; smashbench run --dry-run names its key"
+            )
+        write_whole(folder / Store.WEIGHTS, archive_of(files))
+    return len(files)
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Refuses to pack while a run or another pack is at work."""
+    claims = {path.name for path in (store.folder / "locks").glob("*")} - {Store.PACK}
     if any(map(store.claimed, claims)):
-        raise BenchError(f"a run is at work in {folder}; pack it when that has ended")
+        raise BenchError(f"a run is at work in {store.folder}; pack it when that has ended")
     with store.claim(Store.PACK) as ours:
         if not ours:
-            raise BenchError(f"{folder} is being packed by another process")
-        for part in folder.glob(f".{Store.PACK}.*.part"):
-            part.unlink()  # of a pack that was killed
-        return _pack(suite, store, reconstructions)
+            raise BenchError(f"{store.folder} is being packed by another process")
+        for name in (Store.PACK, Store.WEIGHTS):
+            for part in store.folder.glob(f".{name}.*.part"):
+                part.unlink()  # of a pack that was killed
+        yield
 
 
 def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:

@@ -1,5 +1,6 @@
 """Records: what is kept of a trial, as frozen, validated values."""
 
+import hashlib
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -137,6 +138,18 @@ def agreed(records: Iterable[FinishedRecord], which: str) -> dict[str, str]:
     return facts
 
 
+def sealed(text: bytes) -> bytes:
+    """The JSON of a record with the SHA-256 of what is before it as its last field."""
+    text = text.removesuffix(b"\n}")
+    return text + SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """The JSON of a record without its seal; None where that is not its seal."""
+    text = content[: content.rfind(SEAL)] + b"\n}"
+    return text if content == sealed(text) else None
+
+
 def parse(text: bytes) -> Record:
     """The record in this JSON.
 
@@ -163,6 +176,8 @@ def parse(text: bytes) -> Record:
     return record
 
 
+SEAL = b',\n "sha256": "'
+"""What separates the text of a record from the SHA-256 of that text."""
 MASKS = ("judged", "attributed")
 """Scores of a victim that say which images others are of: 1 for these."""
 

@@ -4,8 +4,8 @@ A results folder holds ``suite.json`` (the resolved suite) and, by the key of a 
 ``records/KEY.json`` with ``scores/KEY.safetensors`` (per image), ``samples/KEY.safetensors``
 (images) and of an attack ``reconstructions/KEY.safetensors`` (of all images, to be scored again),
 ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
-``checkpoints/KEY.pt`` of a training that has not ended,
-``set_aside/`` when something was damaged, and ``packed.zip`` when it was packed.
+``checkpoints/KEY.pt`` of a training that has not ended, ``set_aside/`` when something was damaged,
+and ``packed.zip`` and ``weights.zip`` when it was packed.
 """
 
 import hashlib
@@ -40,19 +40,15 @@ from smashbench.bench.store.record import (
     check_samples,
     check_scores,
     parse,
+    sealed,
+    unsealed,
 )
 
-SEAL = b',\n "sha256": "'
-"""What separates the text of a record from the SHA-256 of that text, its last field."""
 ARRAYS = ("scores", "samples")
 """The files of arrays that every finished trial has."""
 RECONSTRUCTIONS = "reconstructions"
 """The file that an attack has beside them, until somebody needs the space."""
-CHECKS = {
-    "scores": check_scores,
-    "samples": check_samples,
-    RECONSTRUCTIONS: check_reconstructions,
-}
+CHECKS = {"scores": check_scores, "samples": check_samples, RECONSTRUCTIONS: check_reconstructions}
 """Of what the files of arrays hold."""
 STALE = 3600
 """Seconds after which a half-written file that belongs to no trial is an interrupted run's."""
@@ -61,13 +57,13 @@ STALE = 3600
 class Store:
     """The records of one results folder."""
 
-    PACK = "packed.zip"
-    """Name of the file that holds packed records and scores, see ``store.pack``."""
+    PACK, WEIGHTS = "packed.zip", "weights.zip"
+    """Names of the files that hold packed records and scores, and weights, see ``store.pack``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._archive: Archive | None = None
-        self._stamp: tuple[int, int, int] | None = None
+        self._archives: dict[str, tuple[tuple[int, int, int] | None, Archive | None]] = {}
+        """By name, each with the stamp of the file that was opened."""
 
     def record_name(self, key: str) -> str:
         return f"records/{key}.json"
@@ -111,19 +107,21 @@ class Store:
                 raise
             return packed
 
-    def _opened(self) -> Archive | None:
-        """The pack; None where there is none."""
-        path = self.folder / self.PACK
-        if (stamp := stamp_of(path)) != self._stamp:  # another pack than the one that was opened
-            self._archive, self._stamp = Archive(path) if stamp else None, stamp
-        return self._archive
+    def _opened(self, pack: str) -> Archive | None:
+        """A pack; None where there is none."""
+        path = self.folder / pack
+        before, archive = self._archives.get(pack, (None, None))
+        if (stamp := stamp_of(path)) != before:  # another one than that which was opened
+            archive = Archive(path) if stamp else None
+            self._archives[pack] = stamp, archive
+        return archive
 
     def _packed(self, name: str) -> bytes | None:
-        archive = self._opened()
+        archive = self._opened(pack := _pack_of(name))
         try:
             return archive.get(name) if archive else None
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
-            raise DamagedError(self.folder / name, f"{damage.reason} in {self.PACK}") from None
+            raise DamagedError(self.folder / name, f"{damage.reason} in {pack}") from None
 
     def packed_names(self) -> set[str]:
         """The files in the pack; none where there is none that can be read."""
@@ -133,7 +131,7 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
-        there, pack = (self.folder / name).exists(), self._opened()
+        there, pack = (self.folder / name).exists(), self._opened(_pack_of(name))
         return there or (pack is not None and name in pack)
 
     def read(self, key: str) -> Record | None:
@@ -144,10 +142,9 @@ class Store:
         """
         try:
             content = self.content(self.record_name(key))
-            text = content[: content.rfind(SEAL)]
-            if content != _sealed(text):
+            if (text := unsealed(content)) is None:
                 raise DamagedError(self.record_path(key), ALTERED)
-            record = parse(text + b"\n}")
+            record = parse(text)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -216,13 +213,10 @@ class Store:
             name, sha256 = self.victim_name(record.key), record.checkpoint_sha256
         else:
             name, sha256 = self._arrays_file(record, RECONSTRUCTIONS)
-        if not deep:
-            return self.has(name)
         try:
-            self._verified(name, sha256)
+            return bool(self._verified(name, sha256)) if deep else self.has(name)
         except DamagedError:
             return False
-        return True
 
     def _arrays_file(self, record: FinishedRecord, name: str) -> tuple[str, str]:
         """The name of a file of arrays, and the SHA-256 that it should have."""
@@ -265,7 +259,7 @@ class Store:
     def write(self, record: Record) -> None:
         """Writes a record, sealed with the hash of its text."""
         text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False)
-        write_whole(self.record_path(record.key), _sealed(text.removesuffix("\n}").encode()))
+        write_whole(self.record_path(record.key), sealed(text.encode()))
 
     def set_aside(self, path: Path) -> None:
         """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
@@ -296,5 +290,6 @@ class Store:
                     part.unlink()
 
 
-def _sealed(text: bytes) -> bytes:
-    return text + SEAL + hashlib.sha256(text).hexdigest().encode() + b'"\n}\n'
+def _pack_of(name: str) -> str:
+    """The pack that a file of this name may be in."""
+    return Store.WEIGHTS if name.startswith("victims/") else Store.PACK

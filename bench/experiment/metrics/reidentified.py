@@ -13,7 +13,8 @@ AT_ONCE = 1000
 
 def rank_1(x: "Tensor", guess: "Tensor") -> "Tensor":
     """Whether (N,), 0 or 1, the true one of N images x (N, C, H, W) is the nearest to its
-    reconstruction, by the distance of pixels. Chance is 1 / N.
+    reconstruction, by the distance of pixels. Chance is 1 / N; equal images count as one, so that
+    of k of them each has a chance of k / N.
 
     >>> import torch
     >>> x = torch.tensor([0.0, 0.5, 1.0]).view(3, 1, 1, 1)

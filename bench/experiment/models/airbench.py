@@ -35,7 +35,12 @@ class Airbench(Model):
     After Jordan (2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv:2404.00498). Blocks
     are a 3x3 convolution, max pooling where there is one, batch normalisation and GELU; the scale
     of the normalisation is frozen at 1. Deviations: the bottleneck (normalised, so that the sigmoid
-    is fed numbers of unit spread), and residual blocks behind it.
+    is first fed numbers of unit spread; its scale is trained) and residual blocks behind it; one
+    convolution in a block instead of two; a global maximum instead of one of 3x3; a linear layer as
+    PyTorch has it, with a bias and no factor; 1e-5 in batch normalisation instead of 1e-12. Patches
+    for the whitening do not overlap and are centred; with ``reference`` they are 3x3, padded and
+    without negatives; its bias is trained throughout. They are of the first 5,000 images as they
+    are stored, which are of few classes where a large data set is stored by class.
 
     Args:
         size: ``reference``, or ``middle`` for boards with many rows.

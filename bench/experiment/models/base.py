@@ -26,11 +26,12 @@ class SplitModel(NamedTuple):
 
     @property
     def client_parameters(self) -> int:
-        """Parameters that the client holds."""
+        """Parameters of the encoder; what the client holds of a defense is not counted."""
         return sum(p.numel() for p in self.encoder.parameters())
 
     def client_multiply_adds(self, image_shape: tuple[int, int, int]) -> int:
-        """Multiply-adds of the client's convolutions and matrix products for one image."""
+        """Multiply-adds of the encoder's convolutions and matrix products for one image; those of a
+        defense are not counted."""
         from torch.utils.flop_counter import FlopCounterMode  # here: it imports Triton
 
         training = self.encoder.training
