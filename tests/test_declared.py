@@ -16,7 +16,7 @@ from smashbench.bench.report.board import Board
 from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.tables import as_text
-from smashbench.bench.report.view import floors_of
+from smashbench.bench.report.view import floors_in
 from smashbench.bench.report.write import write_figures, write_report
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.store.saved_suite import save_suite
@@ -60,7 +60,7 @@ def test_a_metric_is_one_entry(tmp_path, monkeypatch, capsys):
         write_report([tmp_path], tmp_path)
         printed = capsys.readouterr().out
         everywhere(tmp_path, suite, printed)
-        least = floors_of(read(tmp_path), MAE)
+        least = floors_in(read(tmp_path), MAE)
     victim = Store(tmp_path).victim(suite.victims[0].key)
     assert least == {name: values["mae"] for name, values in victim.floors.items()}
     assert 0 < least["thumbnail_4x4"] < least["mean_image"] < 1
@@ -131,7 +131,7 @@ def test_a_figure_is_one_entry(tmp_path, monkeypatch, capsys):
     kept(tmp_path)
     write_report([tmp_path], tmp_path)
     assert "extra.png" in capsys.readouterr().out
-    (drawn,) = write_figures([tmp_path], tmp_path / "web", ["extra"], "web")
+    (drawn,) = write_figures(tmp_path, tmp_path / "web", ["extra"], "web")
     assert "none 1, noise 1, mine 1" in drawn.read_text()
     page = (tmp_path / "report.html").read_text()
     shown = r"<summary>An extra picture of the rows.</summary>\s*<figure><div [^>]*>"

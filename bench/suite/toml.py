@@ -31,6 +31,8 @@ from smashbench.datasets import DATASETS
 
 SUITES = Path(__file__).parent / "builtin"
 LABEL: TypeAdapter[str] = TypeAdapter(Label)
+SHOWN = 100
+"""Most characters of an override that an error repeats."""
 RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
 """Names of columns, and so not of attacks."""
 
@@ -84,7 +86,8 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     overrides = [word for setting in settings for word in ("--set", setting)]
     overrides += [word for plugin in plugins for word in ("--plugin", str(plugin))]
     command = shlex.join(["smashbench", "run", name, *overrides])
-    where = " ".join([f"{path}", *(["with"] if overrides else []), *map(shlex.quote, overrides)])
+    typed = [shlex.quote(w if len(w) <= SHOWN else f"{w[:SHOWN]}...") for w in overrides]
+    where = " ".join([str(path), *(["with", *typed] if typed else [])])
     load_installed()
     content["plugins"] = _plugins_of(where, content)
     for plugin in (*plugins, *(path.parent / name for name in content["plugins"])):
