@@ -15,7 +15,7 @@ from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_de
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import advantage, privacy_at, privacy_within, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
-from smashbench.bench.report.verdict import verdict
+from smashbench.bench.report.verdict import headline, verdict
 from smashbench.bench.report.view import Panel, view
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import Component
@@ -293,3 +293,18 @@ def test_one_wild_row_does_not_hide_the_others():
     for each, mean in zip(calm.rows, (0.9, 0.8), strict=True):
         each.accuracy = Estimate(mean, mean - 0.01, mean + 0.01)
     assert view(calm, METRICS["fvu"]).x == pytest.approx((0.79, 0.91))
+
+
+def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
+    """Two rows that are each too uncertain, in opposite ways, and surely better in the mean."""
+    noise = [
+        row("noise", s, a, e, s) for s, a, e in ((1, 0.9, 0.02), (2, 0.8, 0.04), (3, 0.7, 0.06))
+    ]
+    sweep = [row("cem", 1, 0.85, 0.04, jitter=0.02), row("cem", 2, 0.75, 0.06, jitter=-0.02)]
+    made = board(*noise, *sweep)
+    found = [
+        each["fvu_over_noise_joint"] for key, each in against_noise(made).items() if key[0] == "cem"
+    ]
+    assert all(each.low < 0 < each.mean for each in found)
+    assert headline(made) == "hand: cem beats noise over its sweep (FVU)"
+    assert verdict(made)[-1] == "Better over whole sweeps, in all defenses at once: cem."

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.comparisons import by_defense
 from smashbench.bench.report.losses import TRAININGS, Loss, within
 from smashbench.bench.report.statistics import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
@@ -76,12 +77,15 @@ def _answer(loss: Loss, board: Board) -> Answer:
 
 def headline(board: Board) -> str:
     """The message of the board in a few words: who beats noise at some small loss of accuracy, or
-    which of all rows does, by intervals that hold at once."""
+    which of all rows does, or who does over whole sweeps, by intervals that hold at once."""
     name, (compared, better) = board.suite.name, _compared(board)
     winners = list(dict.fromkeys(each.defense for loss in board.losses for each in loss.winners))
     if winners := winners or [row.label for row in better]:
         verb = "beats" if len(winners) == 1 else "beat"
         return f"{name}: {listed(winners)} {verb} noise (FVU)"
+    if winners := _over_sweeps(board):
+        ends = "s noise over its sweep" if len(winners) == 1 else " noise over their sweeps"
+        return f"{name}: {listed(winners)} beat{ends} (FVU)"
     if compared:
         return f"{name}: none of {_counted(len(compared), 'row')} is shown to beat noise (FVU)"
     others = [each for loss in board.losses for each in loss.defenses if each.role == "defense"]
@@ -98,6 +102,15 @@ def _compared(board: Board) -> tuple[list[Row], list[Row]]:
     compared = [row for row in board.rows if row.key in found]
     able = [row for row in compared if len(row.seeds) >= TRAININGS]
     return compared, [row for row in able if (value := found[row.key]) and value.low > 0]
+
+
+def _over_sweeps(board: Board) -> list[str]:
+    """The defenses of several strengths that leave more than noise over their sweeps, by an
+    interval for all defenses at once, in several trainings."""
+    table = by_defense(board)
+    better = table[(table.fvu_over_noise_joint_low > 0) & (table.strengths > 1)].defense
+    rows = board.by_defense
+    return [name for name in better if min(len(row.seeds) for row in rows[name]) >= TRAININGS]
 
 
 def difference(value: Sequence[float], digits: int) -> str:
@@ -139,6 +152,8 @@ def verdict(board: Board) -> list[str]:
             f"{_counted(attacks, 'fit')} of each attack; a conclusion needs {SEEDS} and "
             f"{ATTACK_SEEDS}."
         )
+    if sweeps := _over_sweeps(board):
+        told.append(f"Better over whole sweeps, in all defenses at once: {', '.join(sweeps)}.")
     return told
 
 
