@@ -216,6 +216,7 @@ def test_an_encoder_that_cannot_be_copied_is_no_white_box(world):
     assert found.attacks
 
 
+@pytest.mark.slow
 def test_features_too_many_for_a_decoder_leave_it_out(world):
     """The moments of 12,000 features at one place need 4.6 GiB in double precision."""
     x, z = world

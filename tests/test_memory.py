@@ -63,6 +63,7 @@ def test_neighbourhoods_in_parts_are_those_at_once(monkeypatch):
     torch.testing.assert_close(parts.linear.weight, whole.linear.weight, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_is_left_out_with_its_reason_and_costs_nothing_else(tmp_path, monkeypatch, here):
     suite = toml.load("smoke", TINY)
     save_suite(suite, tmp_path)

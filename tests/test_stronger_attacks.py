@@ -56,6 +56,7 @@ def test_the_copy_releases_what_the_client_would(stolen):
     assert stolen.noise_.mean() == pytest.approx(NOISE, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_features_does_not_change_the_copy(stolen):
     x = smooth(600, 1)
     for unit in (1e-4, 1e4):

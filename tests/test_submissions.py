@@ -168,6 +168,7 @@ def test_what_is_missing_damaged_or_old_is_named(run, tmp_path):
     assert any(TELL["outdated"] in text and suite.attacks[1].label in text for text in found)
 
 
+@pytest.mark.slow
 def test_another_training_seed_or_attack_than_the_boards_is_named(run, tmp_path):
     other = submission(run, tmp_path / "other", training={"epochs": 7}, label="mine")
     assert any("another training than the board's: mine" in text for text in problems(other, run))
