@@ -84,3 +84,11 @@ DATASETS = {"mine": Mine}
             "check", write(source.replace("\nDATASETS =", nothing), "no.py"), "--data", sets
         )
         assert "load returns NoneType: should be Split.build(...)" in done.stdout
+
+
+def test_a_figure_has_no_contract_beyond_its_type(write, here):
+    figure = "from smashbench.bench.report.figures import Figure\n"
+    figure += "FIGURES = [Figure(name='mine', caption='', applies=lambda b: True, draw=None)]\n"
+    done = here("check", write(figure))
+    assert done.returncode == 0
+    assert "it has no contract beyond that\n0 promises kept, 0 broken" in done.stdout

@@ -27,15 +27,17 @@ def outcomes(
     title: str, name: str, data: Path | None
 ) -> Iterator[tuple[str, Literal["ok", "FAILED", "-"], str]]:
     """What becomes of every promise of a component: its words, whether it is kept (``-`` where that
-    cannot be checked here), and why not.
+    cannot be checked here), and why not; nothing of a kind without a contract.
 
     Args:
         title: the table of the component.
         name: its name in it.
         data: the data folder, for data sets that need one.
     """
+    if title not in CONTRACTS:
+        return
     subject = Subject(name, KINDS[title].table()[name], data)
-    for promise in CONTRACTS.get(title, ()):
+    for promise in CONTRACTS[title]:
         try:
             why = failure_of(promise, subject)
         except UncheckedError as error:
