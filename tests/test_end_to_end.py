@@ -90,6 +90,7 @@ def test_records_hold_their_whole_story(run):
             assert ("pairs" in record["threat_model"]["grants"]) != floor
 
 
+@pytest.mark.slow
 def test_a_report_is_a_pure_function_of_the_records(copy, here):
     """All outputs deleted and made again are the same bytes."""
     before = {path.name: path.read_bytes() for path in copy.iterdir() if path.is_file()}

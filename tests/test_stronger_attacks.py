@@ -161,6 +161,7 @@ def test_the_prior_pulls_towards_what_the_denoiser_makes(plugged):
         assert (denoised - clean).square().mean() < 0.7 * noise**2
 
 
+@pytest.mark.slow
 def test_plug_and_play_is_no_worse_than_its_start_and_moves_only_where_that_helps(plugged):
     x = smooth(200, 5)
     torch.manual_seed(3)
