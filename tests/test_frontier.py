@@ -9,18 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.report import published
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import advantage, privacy_at, privacy_within, ranks
 from smashbench.bench.report.statistics import DRAWS, Estimate
-from smashbench.bench.report.verdict import headline, verdict
+from smashbench.bench.report.verdict import verdict
 from smashbench.bench.report.view import Panel, view
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.config import Component
-from smashbench.bench.suite.toml import load
-from smashbench.bench.suite.trial import Suite, victim_trial
+from smashbench.bench.suite.trial import Suite
 from tests import forge
 
 POINTS = st.lists(
@@ -239,27 +236,6 @@ def test_the_verdict_names_who_beats_noise_and_what_a_conclusion_needs():
     assert verdict(board(*plain)) == []
 
 
-def test_published_rows_stand_beside_their_own_protocol_alone():
-    def suite(model_changes: dict | None = None, **changes) -> Suite:
-        model_changes = model_changes or {}
-        dataset = Component(name="cifar10", options={"split": "xia2025"} | changes)
-        model = Component(name="vgg11", options=published.REFERENCE | model_changes)
-        update = {"dataset": dataset, "model": model}
-        config = forge.victim_trial().victim.model_copy(update=update)
-        return Suite("hand", "", (victim_trial(config),), ())
-
-    found = {row.name: value for row, value in published.published_points(suite(), "mse")}
-    assert found["bottleneck + CEM"] == 0.0058
-    assert len(found) == 15
-    assert published.published_points(suite(split="disjoint"), "mse") == []
-    assert published.published_points(suite({"decoding": "block"}), "mse") == []
-    assert {v.victim.model.name for v in load("xia2025").victims} == {"vgg11"}
-    assert len(published.published_points(load("xia2025"), "mse")) == 15
-    narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
-    assert len(published.published_points(narrow, "mse")) == 15
-    assert published.published_points(suite(), "ssim") == []  # theirs is another SSIM
-
-
 def test_a_panel_of_several_spans_its_own_accuracies():
     """From .7, where its defense ends, and not from .5, where noise does; but three tenths of the
     whole where its defense spans next to nothing."""
@@ -293,18 +269,3 @@ def test_one_wild_row_does_not_hide_the_others():
     for each, mean in zip(calm.rows, (0.9, 0.8), strict=True):
         each.accuracy = Estimate(mean, mean - 0.01, mean + 0.01)
     assert view(calm, METRICS["fvu"]).x == pytest.approx((0.79, 0.91))
-
-
-def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
-    """Two rows that are each too uncertain, in opposite ways, and surely better in the mean."""
-    noise = [
-        row("noise", s, a, e, s) for s, a, e in ((1, 0.9, 0.02), (2, 0.8, 0.04), (3, 0.7, 0.06))
-    ]
-    sweep = [row("cem", 1, 0.85, 0.04, jitter=0.02), row("cem", 2, 0.75, 0.06, jitter=-0.02)]
-    made = board(*noise, *sweep)
-    found = [
-        each["fvu_over_noise_joint"] for key, each in against_noise(made).items() if key[0] == "cem"
-    ]
-    assert all(each.low < 0 < each.mean for each in found)
-    assert headline(made) == "hand: cem beats noise over its sweep (FVU)"
-    assert verdict(made)[-1] == "Better over whole sweeps, in all defenses at once: cem."

@@ -7,7 +7,7 @@ from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.comparisons import against_noise
 from smashbench.bench.report.losses import at_losses, within
 from smashbench.bench.report.statistics import DRAWS
-from smashbench.bench.report.verdict import NONE, answers, headline, summary
+from smashbench.bench.report.verdict import NONE, answers, headline, summary, verdict
 from smashbench.bench.report.view import ALONE, panels, view
 from tests.test_frontier import board, row
 
@@ -185,3 +185,18 @@ def test_a_collapsed_row_stays_beyond_the_axis():
     assert [each.label for each in seen.beyond] == ["cem 9"]
     assert seen.x[0] > 0.8
     assert seen.y[1] < 0.8
+
+
+def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
+    """Two rows that are each too uncertain, in opposite ways, and surely better in the mean."""
+    noise = [
+        row("noise", s, a, e, s) for s, a, e in ((1, 0.9, 0.02), (2, 0.8, 0.04), (3, 0.7, 0.06))
+    ]
+    sweep = [row("cem", 1, 0.85, 0.04, jitter=0.02), row("cem", 2, 0.75, 0.06, jitter=-0.02)]
+    made = board(*noise, *sweep)
+    found = [
+        each["fvu_over_noise_joint"] for key, each in against_noise(made).items() if key[0] == "cem"
+    ]
+    assert all(each.low < 0 < each.mean for each in found)
+    assert headline(made) == "hand: cem beats noise over its sweep (FVU)"
+    assert verdict(made)[-1] == "Better over whole sweeps, in all defenses at once: cem."

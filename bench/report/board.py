@@ -173,6 +173,13 @@ class Board:
         return against_noise(self)
 
     @cached_property
+    def sweeps(self) -> pd.DataFrame:
+        """What every defense offers over its strengths: ``leaderboard_by_defense.csv``."""
+        from smashbench.bench.report.comparisons import by_defense
+
+        return by_defense(self)
+
+    @cached_property
     def losses(self) -> "list[Loss]":
         """What every defense leaves at small losses of accuracy."""
         from smashbench.bench.report.losses import at_losses

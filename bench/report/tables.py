@@ -8,7 +8,7 @@ import pandas as pd
 
 from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.comparisons import OVER_NOISE, by_defense, matched
+from smashbench.bench.report.comparisons import OVER_NOISE, matched
 from smashbench.bench.report.knowledge import knowledge
 from smashbench.bench.report.levels import levels
 from smashbench.bench.report.printed import aligned, leaderboard_cells
@@ -96,7 +96,7 @@ def costs(board: Board) -> pd.DataFrame:
 
 TABLES: dict[str, Callable[[Board], pd.DataFrame]] = {
     "leaderboard": leaderboard,
-    "leaderboard_by_defense": by_defense,
+    "leaderboard_by_defense": lambda board: board.sweeps,
     "records": lambda board: board.records,
     "costs": costs,
     "matched": matched,

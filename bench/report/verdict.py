@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.comparisons import by_defense
 from smashbench.bench.report.losses import TRAININGS, Loss, within
 from smashbench.bench.report.statistics import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
@@ -107,7 +106,7 @@ def _compared(board: Board) -> tuple[list[Row], list[Row]]:
 def _over_sweeps(board: Board) -> list[str]:
     """The defenses of several strengths that leave more than noise over their sweeps, by an
     interval for all defenses at once, in several trainings."""
-    table = by_defense(board)
+    table = board.sweeps
     better = table[(table.fvu_over_noise_joint_low > 0) & (table.strengths > 1)].defense
     rows = board.by_defense
     return [name for name in better if min(len(row.seeds) for row in rows[name]) >= TRAININGS]

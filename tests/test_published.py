@@ -1,0 +1,28 @@
+"""Published figures stand beside a suite that has their protocol, and no other."""
+
+from smashbench.bench.report.published import REFERENCE, published_points
+from smashbench.bench.suite.config import Component
+from smashbench.bench.suite.toml import load
+from smashbench.bench.suite.trial import Suite, victim_trial
+from tests import forge
+
+
+def test_published_rows_stand_beside_their_own_protocol_alone():
+    def suite(model_changes: dict | None = None, **changes) -> Suite:
+        model_changes = model_changes or {}
+        dataset = Component(name="cifar10", options={"split": "xia2025"} | changes)
+        model = Component(name="vgg11", options=REFERENCE | model_changes)
+        update = {"dataset": dataset, "model": model}
+        config = forge.victim_trial().victim.model_copy(update=update)
+        return Suite("hand", "", (victim_trial(config),), ())
+
+    found = {row.name: value for row, value in published_points(suite(), "mse")}
+    assert found["bottleneck + CEM"] == 0.0058
+    assert len(found) == 15
+    assert published_points(suite(split="disjoint"), "mse") == []
+    assert published_points(suite({"decoding": "block"}), "mse") == []
+    assert {v.victim.model.name for v in load("xia2025").victims} == {"vgg11"}
+    assert len(published_points(load("xia2025"), "mse")) == 15
+    narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
+    assert len(published_points(narrow, "mse")) == 15
+    assert published_points(suite(), "ssim") == []  # theirs is another SSIM
