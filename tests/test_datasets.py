@@ -1,28 +1,29 @@
 """The data sets' own promises, beyond the contract."""
 
+import itertools
+
+import numpy as np
 import pytest
 import torch
 
 from smashbench.datasets import DatasetError, Part, Split
 from smashbench.datasets.cifar10 import Cifar10
 from smashbench.datasets.facescrub import FaceScrub
-from smashbench.datasets.photos import SHARES, Photos, _photo, _regions
+from smashbench.datasets.photos import FLAT, PHOTOS, SHARES, Photos, _photo, _regions
 from smashbench.datasets.split import stratified
 from smashbench.datasets.tiny_imagenet import TinyImageNet
 
 
 def test_photos_are_the_published_ones():
     """Another hash means other data: every committed result would need a new run."""
-    assert Photos(train=200, val=50, aux=100, test=50).load().hash == "87e0851568d67573"
+    assert Photos(train=200, val=50, aux=100, test=50).load().hash == "447ed8039e2f7b0c"
 
 
 def test_no_test_pixel_was_ever_trained_on():
-    import numpy as np
-
     image = _photo("chelsea.png")
     assert min(image.shape[:2]) == 384
     owner = np.full(image.shape[:2], -1)
-    parts = _regions(image.shape, np.random.default_rng(0))
+    parts = _regions(image, np.random.default_rng(0))
     assert list(parts) == list(SHARES)
     for number, corners in enumerate(parts.values()):
         for row, column in corners:
@@ -33,6 +34,32 @@ def test_no_test_pixel_was_ever_trained_on():
     assert {n: int((owner == i).sum()) // 4096 for i, n in enumerate(parts)} == {
         name: len(corners) for name, corners in parts.items()
     }
+
+
+@pytest.mark.parametrize("photo", ["astronaut", "retina"])
+def test_regions_with_a_patch_of_one_colour_are_left_out(photo):
+    image = _photo(PHOTOS[photo]).astype(int)
+    parts = _regions(image, np.random.default_rng(0)).values()
+    dealt = {tuple(corner) for corners in parts for corner in corners.tolist()}
+    flat = set()
+    for row, column in itertools.product(range(0, 384, 64), range(0, 384, 64)):
+        region = image[row : row + 64, column : column + 64]
+        patches = np.lib.stride_tricks.sliding_window_view(region, (32, 32), axis=(0, 1))
+        if (patches.max((3, 4)) - patches.min((3, 4))).max(2).min() < FLAT:
+            flat.add((row, column))
+    assert len(flat) == 4
+    assert len(dealt) == 36 - 4
+    assert not dealt & flat
+
+
+def test_no_image_is_in_two_regions():
+    """The black border of the retina once was: the attacker had images of the test part."""
+    photos, regions = Photos(train=2000, val=500, aux=2500, test=1000).load(), {}
+    for part in (photos.train, photos.val, photos.aux, photos.test):
+        for image, group in zip(part.x.numpy(), part.groups.tolist(), strict=True):
+            regions.setdefault(image.tobytes(), set()).add(group)
+    assert len(regions) > 5000
+    assert all(len(groups) == 1 for groups in regions.values())
 
 
 def test_photos_floors_resemble_cifar10(photos):

@@ -237,9 +237,9 @@ def test_the_verdict_names_who_beats_noise_and_what_a_conclusion_needs():
 
 
 def test_a_panel_of_several_spans_its_own_accuracies():
-    """From .7, where its defense ends, and not from .5, where noise does; but three tenths of the
+    """From .7, where its defense ends, and not from .65, where noise does; but three tenths of the
     whole where its defense spans next to nothing."""
-    accuracies = {"none": 0.9, "noise": 0.5, "cem": 0.7, "topk": 0.899}
+    accuracies = {"none": 0.9, "noise": 0.65, "cem": 0.7, "topk": 0.899}
     rows = [row(name, None, mean, 0.02) for name, mean in accuracies.items()]
     for each in rows:
         each.accuracy = Estimate(*[each.accuracy.mean] * 3)
@@ -247,12 +247,33 @@ def test_a_panel_of_several_spans_its_own_accuracies():
     assert seen.marked == seen.drawn == rows
     assert seen.within(Panel("", list(accuracies))) == seen
     sparse = seen.within(Panel("sparsity", ["none", "noise", "topk"]))
-    assert sparse.x == pytest.approx((0.9 - 0.3 * 0.4, 0.9))
+    assert sparse.x == pytest.approx((0.9 - 0.3 * 0.25, 0.9))
     assert [each.defense for each in sparse.marked] == ["none", "topk"]
     cem = seen.within(Panel("CEM", ["none", "noise", "cem"]))
     assert cem.x == (0.7, 0.9)
     assert [each.defense for each in cem.marked] == ["none", "cem", "topk"]
     assert cem.drawn == rows
+
+
+def test_noise_far_below_the_others_leaves_them_the_axis():
+    """Noise that reaches down to .5 would have half of it, and noise that reaches to .65 a fifth;
+    the line goes on to where it is cut off."""
+    accuracies = {1: 0.88, 2: 0.72, 3: 0.5}
+    noise = [row("noise", n, mean, 0.02 * n) for n, mean in accuracies.items()]
+    others = [row("none", None, 0.9, 0.01), row("cem", 1, 0.7, 0.03)]
+    for each in (*noise, *others):
+        each.accuracy = Estimate(*[each.accuracy.mean] * 3)
+    seen = view(board(*others, *noise), METRICS["mse"])
+    assert [each.label for each in seen.beyond] == ["noise 3"]
+    assert seen.x == (0.7, 0.9)
+    assert seen.y[1] < noise[2].worst("mse").mean
+    assert noise[2] not in seen.marked
+    assert noise[2] in seen.line(noise)
+    noise[2].accuracy = Estimate(*[0.65] * 3)
+    near = view(board(*others, *noise), METRICS["mse"])
+    assert (near.beyond, near.x) == ([], (0.65, 0.9))
+    alone = view(board(others[0], *noise), METRICS["mse"])
+    assert (alone.beyond, alone.x) == ([], (0.65, 0.9))
 
 
 def test_one_wild_row_does_not_hide_the_others():

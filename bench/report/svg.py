@@ -190,8 +190,8 @@ class _Plot:
         return bars + _focusable(row_in_words(row, self.metric), at, mark.shape.svg, kind)
 
     def _arrow(self, row: Row) -> str:
-        """At the edge beyond which a collapsed row lies, in the lower or upper corner."""
-        label = f"{row.label} collapsed: {number(row.accuracy.mean, 2)}"
+        """At the edge beyond which a row lies, in the lower or upper corner."""
+        label = f"{row.label}{' collapsed' * row.collapsed}: {number(row.accuracy.mean, 2)}"
         busy = [box for box in self.taken if box.left <= LEFT]
         y = self.bottom - 10.0
         while any(box.top < y + 8 and y - 8 < box.bottom for box in busy):

@@ -29,6 +29,8 @@ EXPLAINED = {
 
 PART = 0.3
 """Least share of the whole range of accuracies that one panel of several spans."""
+NOISE_ALONE = 0.25
+"""Largest share of the accuracies that rows of plain noise have to themselves, below all others."""
 
 
 class Panel(NamedTuple):
@@ -47,7 +49,8 @@ class View(NamedTuple):
     drawn: list[Row]
     """Those that lines go through."""
     beyond: list[Row]
-    """Collapsed rows, less accurate than the axis reaches."""
+    """Rows less accurate than the axis reaches: collapsed ones, and plain noise far below all
+    other rows, to which its line leads."""
     floors: dict[str, float]
     """Predictors within the axis."""
     higher: dict[str, float]
@@ -116,7 +119,8 @@ def panels(board: Board) -> list[Panel]:
 def view(board: Board, metric: Metric) -> View:
     """What to show: points, and intervals as far as they are no wider than a sixth of what the
     points span; a row whose seeds differ wildly would otherwise leave no room for the others.
-    Collapsed rows stay beyond the axis, and so do floors above everything that was reached."""
+    Collapsed rows stay beyond the axis, and so do rows of plain noise that would take more than
+    ``NOISE_ALONE`` of it, and floors above everything that was reached."""
     rows = board.complete
     drawn = [row for row in rows if not row.collapsed]
     if len(drawn) < 2:
@@ -125,8 +129,11 @@ def view(board: Board, metric: Metric) -> View:
     beyond = [row for row in rows if row not in drawn and row.accuracy.mean < least]
     drawn = [row for row in rows if row not in beyond]
     published = published_points(board.suite, metric.name)
-    x = _shown([row.accuracy for row in drawn], [p.accuracy for p, _ in published])
-    y = _shown([row.worst(metric.name) for row in drawn], [value for _, value in published])
+    kept = _without_far_noise(drawn)
+    x = _shown([row.accuracy for row in kept], [p.accuracy for p, _ in published])
+    beyond += [row for row in drawn if row not in kept and row.accuracy.mean < x[0]]
+    seen = [row.worst(metric.name) for row in drawn if row not in beyond]
+    y = _shown(seen, [value for _, value in published])
     floors = floors_in(board, metric)
     if metric.better == "higher":
         inside = {name: value for name, value in floors.items() if value <= y[1]}
@@ -138,6 +145,18 @@ def view(board: Board, metric: Metric) -> View:
     shared = shared_doubts(board)
     doubted = [row for row in drawn if set(row.doubts) - set(shared)]
     return View(x, y, drawn, beyond, inside, higher, doubted)
+
+
+def _without_far_noise(rows: list[Row]) -> list[Row]:
+    """The rows, without those of plain noise that are less accurate than all others where these
+    would have more than ``NOISE_ALONE`` of the range of accuracies to themselves."""
+    others = [row.accuracy.mean for row in rows if row.role != "baseline"]
+    if all(row.role != "defense" for row in rows):
+        return rows
+    least, most = min(row.accuracy.mean for row in rows), max(others)
+    if min(others) - least <= NOISE_ALONE * (most - least):
+        return rows
+    return [row for row in rows if row.accuracy.mean >= min(others)]
 
 
 def names(rows: list[Row], metric: Metric) -> list[tuple[Row, str, bool]]:

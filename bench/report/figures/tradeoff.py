@@ -157,13 +157,14 @@ def _floors(axes: Axes, shown: View, metric: Metric) -> None:
 
 
 def _beyond(axes: Axes, rows: list[Row], styles: dict[str, Mark]) -> None:
-    """Arrows at the left edge for rows that collapsed."""
+    """Arrows at the left edge for rows that are less accurate than it."""
     for n, row in enumerate(rows):
+        what = f"{row.label}{' collapsed' * row.collapsed}"
         accuracy = number(row.accuracy.mean, 2)
         axes.text(
             0.01,
             0.02 + 0.05 * n,
-            f"\N{LEFTWARDS ARROW} {row.label} collapsed: accuracy {accuracy}",
+            f"\N{LEFTWARDS ARROW} {what}: accuracy {accuracy}",
             transform=axes.transAxes,
             color=styles[row.defense].ink.figure,
             fontsize="small",
