@@ -69,6 +69,43 @@ def test_intervals_of_paired_differences_cover_the_truth(seeds):
     assert 0.93 <= covered(np.array([interval(*pair, free) for pair in pairs])) <= 0.97
 
 
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.97, 1.0])
+def test_differences_of_a_defense_and_noise_cover_the_truth(share):
+    """Three trainings of each; the defense has this share of the variance. Where it has nearly all
+    of it, Satterthwaite's degrees of freedom are a little too many."""
+    rng, worlds, images = np.random.default_rng(3), 600, 100
+    sides = (share, "defense", "vib"), (1 - share, "baseline", "noise")
+    hard = rng.normal(0, 1, (worlds, 1, 1, images))
+    rows = [v**0.5 * rng.normal(0, 1, (worlds, 3, 1, 1)) + hard for v, *_ in sides]
+    found = [resample(row, *names) for row, (_, *names) in zip(rows, sides, strict=True)]
+    pairs = zip((rows[0] - rows[1]).mean((1, 2, 3)), found[0] - found[1], strict=True)
+    held = np.array([interval(*pair, freedom((3, 1, images))) for pair in pairs])
+    assert 0.93 <= covered(held) <= 0.98
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.7, 1.4])
+def test_joint_intervals_hold_at_once_where_trainings_of_rows_vary_more_or_less(spread):
+    """Twelve defenses against the same noise, three trainings of each, whose variances differ by
+    factors of e to such a normal variable: in 95 of 100 boards no interval leaves out the truth."""
+    rng, worlds, images = np.random.default_rng(4), 300, 100
+    names = [("baseline", "noise"), *(("defense", f"cem_{n}") for n in range(12))]
+    wrong = 0
+    for _ in range(worlds):
+        seeds = np.exp(spread / 2 * rng.normal(0, 1, len(names)))
+        hard = 0.5 * rng.normal(0, 1, (1, 1, images))
+        rows = seeds[:, None, None, None] * rng.normal(0, 1, (len(names), 3, 1, 1)) + hard
+        noise, *others = (
+            resample(row[None], *name)[0] for row, name in zip(rows, names, strict=True)
+        )
+        mean = rows.mean((1, 2, 3))
+        compared = {
+            n: (mean[n + 1] - mean[0], draws - noise, freedom(rows.shape[1:]))
+            for n, draws in enumerate(others)
+        }
+        wrong += any(each.low > 0 or each.high < 0 for each in jointly(compared).values())
+    assert wrong <= 0.06 * worlds
+
+
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_cover_the_truth_where_images_come_in_groups(seeds):
     """60 groups of one to twenty images that share most of their errors; without the groups the
@@ -134,7 +171,7 @@ def world(
                 values = CURVE[metric](u) + by_image * (hard + 0.5 * rng.normal(0, 1, count))
                 values = values + by_seed * rng.normal(0, 1, (1, seeds, 1, 1))
                 table = by_group(values + 0.05 * rng.normal(0, 1, (1, seeds, 1, count)), groups)
-                row.draws[metric] = resample(table)[0]
+                row.draws[metric] = resample(table, role, name)[0]
                 estimate = means(table)[0]
                 if metric == "accuracy":
                     row.accuracy, row.freedom = estimate, freedom(table.shape[1:])

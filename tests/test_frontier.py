@@ -13,7 +13,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, against_noise, by_defense
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.frontier import advantage, privacy_at, privacy_within, ranks
-from smashbench.bench.report.statistics import DRAWS, Estimate
+from smashbench.bench.report.statistics import DRAWS, PARTS, RESAMPLES, ROLES, Estimate
 from smashbench.bench.report.verdict import verdict
 from smashbench.bench.report.view import Panel, view
 from smashbench.bench.store.store import Store
@@ -115,7 +115,8 @@ def test_ranks_tie_where_intervals_overlap():
 def row(defense, strength, accuracy, error, noise=0.0, jitter=0.0) -> Row:
     """A row whose draws deviate together with those of every other row, and by ``jitter`` alone."""
     ends = (-0.05, 0.05)  # of images: seeds alone do nothing
-    shared = np.concatenate([np.linspace(*ends, 2000), np.zeros(400), np.linspace(*ends, 400)])
+    seeds = np.zeros(len(ROLES) * PARTS)
+    shared = np.concatenate([np.linspace(*ends, RESAMPLES), seeds, np.linspace(*ends, PARTS)])
     own = jitter * np.random.default_rng(0).normal(size=DRAWS)
     role = forge.ROLES.get(defense, "defense")
     made = Row(defense, strength, role, seeds=[0, 1], chance=0.1, noise=noise)

@@ -6,8 +6,12 @@ from scipy.stats import norm, t
 from smashbench.bench.report.images import by_group
 from smashbench.bench.report.statistics import (
     DRAWS,
+    PARTS,
+    RESAMPLES,
+    ROLES,
+    _of_images,
+    _of_seeds,
     _quantile,
-    _weights,
     freedom,
     interval,
     jointly,
@@ -98,7 +102,7 @@ def test_what_neither_seeds_nor_images_explain_counts_once():
         quantile = _quantile(np.array(seeds[index]), np.array(variance), free)
         assert half_width(found) == pytest.approx(float(quantile) * variance**0.5)
         by_draws = interval(found.mean, draws[index], free)
-        assert by_draws.high - by_draws.low == pytest.approx(found.high - found.low, rel=0.12)
+        assert by_draws.high - by_draws.low == pytest.approx(found.high - found.low, rel=0.15)
 
 
 def test_repeats_on_one_victim_count_and_on_several_follow_their_victim():
@@ -126,16 +130,56 @@ def test_an_interval_keeps_its_bounds_and_leaves_out_what_is_not_measured():
     assert interval(0.5, np.full_like(draws, np.nan), (1, 49)) == (0.5, 0.5, 0.5)
 
 
+def varied(draws, **deviations):
+    """Draws of which the seeds of each role, and images, vary so much alone, all others not."""
+    made = draws.copy()
+    made[RESAMPLES:] = 1.0
+    for name, deviation in deviations.items():
+        start = RESAMPLES + [*ROLES, "images"].index(name) * PARTS
+        part = draws[start : start + PARTS]
+        made[start : start + PARTS] = deviation * (part - part.mean()) / part.std()
+    return made
+
+
 def test_an_interval_of_draws_is_the_quantiles_stretched():
     """Seeds alone do all that both do, images alone nothing: Student's of 4 degrees."""
     draws = np.random.default_rng(5).normal(size=DRAWS)
-    draws[-400:] = 1.0
-    both, seeds = draws[:2000], draws[2000:-400]
-    draws[2000:-400] = seeds / seeds.std() * both.std()
+    both = draws[:RESAMPLES]
+    draws = varied(draws, defense=both.std())
     low, high = np.quantile(both, [0.025, 0.975])
     stretch = t.ppf(0.975, 4) / norm.ppf(0.975)
     wanted = (0.1, 0.1 + stretch * (low - 0.1), 0.1 + stretch * (high - 0.1))
     assert interval(0.1, draws, (4, 49)) == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("variances", "degrees"),
+    [((0, 0, 1), 2), ((0, 1, 1), 4), ((1, 1, 1), 6), ((0, 1, 3), 2 * 16 / 10)],
+)
+def test_seeds_of_several_roles_have_the_degrees_of_freedom_of_welch(variances, degrees):
+    """(v + w)^2 / (v^2 / 2 + w^2 / 2) for three seeds of each: 4 where both matter as much."""
+    draws = np.random.default_rng(5).normal(size=DRAWS)
+    spread = draws[:RESAMPLES].std()
+    each = dict(zip(ROLES, spread * np.sqrt(np.array(variances) / sum(variances)), strict=True))
+    low, high = np.quantile(draws[:RESAMPLES], [0.025, 0.975])
+    found = interval(0.0, varied(draws, **each), (2, 49))
+    stretch = t.ppf(0.975, degrees) / norm.ppf(0.975)
+    assert found == pytest.approx((0, stretch * low, stretch * high), rel=1e-3)
+
+
+def test_a_difference_of_two_rows_has_the_interval_of_welch():
+    """Two means of three trainings, of a defense and of noise, whose test images all err alike."""
+    rng = np.random.default_rng(11)
+    own, noise = rng.normal(0.4, 0.05, 3), rng.normal(0.3, 0.02, 3)
+    draws = [
+        resample(np.broadcast_to(each[None, :, None, None], (1, 3, 1, 60)), role, role)[0]
+        for each, role in ((own, "defense"), (noise, "baseline"))
+    ]
+    v, w = own.var(ddof=1) / 3, noise.var(ddof=1) / 3
+    half = t.ppf(0.975, (v + w) ** 2 / (v**2 / 2 + w**2 / 2)) * (v + w) ** 0.5
+    mean = own.mean() - noise.mean()
+    found = interval(mean, draws[0] - draws[1], (2, 59))
+    assert found == pytest.approx((mean, mean - half, mean + half), rel=0.1)
 
 
 def test_intervals_that_hold_at_once_are_wider_by_how_many_there_are():
@@ -144,13 +188,12 @@ def test_intervals_that_hold_at_once_are_wider_by_how_many_there_are():
     rng = np.random.default_rng(7)
     free = (10**6, 10**6)  # no stretch
     draws = rng.normal(size=(10, DRAWS))
-    draws[:, 2000:] *= 0.5**0.5
+    draws = np.stack([varied(each, defense=0.5**0.5, images=0.5**0.5) for each in draws])
     alone = interval(0.0, draws[0], free)
     assert jointly({0: (0.0, draws[0], free)})[0] == pytest.approx(alone, rel=0.03)
     wide = norm.ppf(1 - (1 - 0.95**0.1) / 2) / norm.ppf(0.975)
-    for part, wider in ((slice(2000, 2400), 1), (slice(2400, None), wide)):
-        one = draws[0].copy()
-        one[part] = 0  # seeds do nothing; images do nothing
+    for what, wider in (("images", 1), ("defense", wide)):
+        one = varied(draws[0], **{what: 1.0})
         single = np.array(interval(0.0, one, free))
         found = jointly(dict.fromkeys(range(10), (0.0, one, free)))[9]
         assert found == pytest.approx(wider * single, rel=0.05)
@@ -193,6 +236,31 @@ def test_groups_are_what_is_drawn():
 def test_draws_are_weighted_means_of_all_values():
     """Against one product with all weights, written out."""
     values = np.random.default_rng(6).normal(size=(2, 3, 1, 20))
-    of_seeds, of_images = _weights(3, 20)
+    of_images = np.full((20, DRAWS), 1 / 20)
+    drawn = _of_images(20)
+    of_images[:, :RESAMPLES], of_images[:, -PARTS:] = drawn[:, :RESAMPLES], drawn[:, RESAMPLES:]
+    of_seeds = _of_seeds(3, "baseline", "noise")
     wanted = np.einsum("sb,ib,ksi->kb", of_seeds, of_images, values[:, :, 0])
-    np.testing.assert_allclose(resample(values), wanted, rtol=1e-12, atol=1e-14)
+    found = resample(values, "baseline", "noise")
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_seeds_are_drawn_for_each_defense_and_images_for_all():
+    """Of values that differ by seed alone, draws of one label pair and those of two do not; of
+    values that differ by image alone, all do. Each varies alone in the part of its role."""
+    by_seed = np.random.default_rng(6).normal(size=(1, 3, 1, 1)) + np.zeros((1, 3, 1, 40))
+    by_image = np.random.default_rng(7).normal(size=(1, 1, 1, 40)) + np.zeros((1, 3, 1, 40))
+    rows = ("control", "none"), ("baseline", "noise"), ("defense", "vib"), ("defense", "arl")
+    seeds, images = ([resample(each, *row)[0] for row in rows] for each in (by_seed, by_image))
+    np.testing.assert_allclose(images, np.broadcast_to(images[0], (4, DRAWS)))
+    together = np.corrcoef([each[:RESAMPLES] for each in seeds])
+    assert np.abs(together - np.eye(4)).max() < 0.1
+    assert (
+        np.abs(np.corrcoef(seeds[2][-3 * PARTS : -PARTS], seeds[3][-3 * PARTS : -PARTS])[0, 1])
+        < 0.2
+    )
+    for (role, _), drawn in zip(rows, seeds, strict=True):
+        parts = drawn[RESAMPLES:].reshape(len(ROLES) + 1, PARTS)
+        varying = parts.std(1) > 1e-9
+        assert varying.tolist() == [name == role for name in (*ROLES, "images")]
+    np.testing.assert_array_equal(resample(by_seed, *rows[2])[0], seeds[2])

@@ -76,9 +76,9 @@ class Row:
     noise: float = 0.0
     """Standard deviation of the noise in a release."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)
-    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case's MSE and FVU, paired
-    between the rows of a board."""
-    freedom: tuple[int, int] = (0, 0)
+    """The bootstrap's means (DRAWS,) of the accuracy and of the worst case's MSE and FVU: one draw
+    has the same images in all rows of a board, and the same seeds in those of a defense."""
+    freedom: tuple[float, float] = (0, 0)
     """Degrees of freedom of seeds and of images."""
     train_seconds: float = float("nan")
     history: dict[str, np.ndarray] = field(default_factory=dict)

@@ -10,10 +10,12 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 RESAMPLES = 2000
 PARTS = 400
-DRAWS = RESAMPLES + 2 * PARTS
+ROLES = ("control", "baseline", "defense")
+"""What rows are on a board: those of each have trainings of their own."""
+DRAWS = RESAMPLES + (len(ROLES) + 1) * PARTS
 QUANTILE = 0.975
 NORMAL = ndtri(QUANTILE)
-Freedom = tuple[int, int]
+Freedom = tuple[float, float]
 """Degrees of freedom of seeds and of images."""
 Compared = tuple[float, np.ndarray, Freedom]
 """A measured value, its draws and their degrees of freedom."""
@@ -97,7 +99,7 @@ def freedom(shape: tuple[int, ...]) -> Freedom:
     return (seeds if seeds > 1 else repeats) - 1, images - 1
 
 
-def resample(values: np.ndarray) -> np.ndarray:
+def resample(values: np.ndarray, role: str = "defense", label: str = "") -> np.ndarray:
     """Bootstrap means (k, DRAWS) of k tables of values (k, seeds, repeats, images).
 
     Seeds and images (or their groups, see ``by_group``) are crossed: every victim is scored on the
@@ -108,14 +110,25 @@ def resample(values: np.ndarray) -> np.ndarray:
     section 3.8: of nested levels only the highest with replacement). One seed with one repeat
     contributes nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
 
-    The first RESAMPLES draws vary seeds and images, the next PARTS seeds alone, the last PARTS
-    images alone: from these ``interval`` learns which of them matter, for anything that is
-    computed from means, draw by draw. The same resamples serve every table of a shape:
-    what rows share cancels in their differences.
+    The resamples of images serve every table: what rows share cancels in their differences. Those
+    of seeds serve the tables of one label, the strengths of a defense, whose trainings may begin
+    with the same weights; other defenses have trainings of their own, and resamples of their own.
+
+    The first RESAMPLES draws vary seeds and images, the next PARTS the seeds of each of ``ROLES``
+    in turn, the last PARTS images alone: from these ``interval`` learns which of them matter, for
+    anything that is computed from means, draw by draw.
+
+    Args:
+        values: the tables.
+        role: one of ``ROLES``.
+        label: of the defense.
     """
     tables = _by_seed(values)
-    of_seeds, of_images = _weights(*tables.shape[1:])
-    return ((tables @ of_images) * of_seeds).sum(1)
+    _, seeds, images = tables.shape
+    drawn = tables @ _of_images(images)
+    plain = np.repeat(tables.mean(2, keepdims=True), len(ROLES) * PARTS, 2)
+    means_of_seeds = np.concatenate([drawn[..., :RESAMPLES], plain, drawn[..., RESAMPLES:]], 2)
+    return (means_of_seeds * _of_seeds(seeds, role, label)).sum(1)
 
 
 def interval(
@@ -129,11 +142,13 @@ def interval(
     From the mean to the ends of the central 95 % of the draws; of these the variance of what
     neither seeds nor images explain is taken out twice, since seeds alone and images alone have it,
     too; and stretched by the quantile of Behrens and Fisher over the normal one, for few seeds.
+    Where the seeds of several roles matter, as those of a defense and of noise in their difference,
+    their degrees of freedom are Satterthwaite's (1946; Welch, 1947).
 
     Args:
         mean: the measured value.
         draws: (DRAWS,), computed from those of ``resample``; NaN ones do not count.
-        freedom: see ``freedom``.
+        freedom: see ``freedom``; of the seeds of one row.
         bounds: what the value can be; the interval ends there.
     """
     return _bounded(mean, *_sides(mean, draws, freedom), bounds)
@@ -151,16 +166,25 @@ def _sides(
 ) -> tuple[np.ndarray, float]:
     """From the mean to the ends of the central 95 % of the draws, of the right variance; and the
     quantile at a level over the normal one of ``QUANTILE``."""
-    both, *alone = (part[np.isfinite(part)] for part in _parts(draws))
+    both, of_roles, of_images = _parts(draws)
+    both = both[np.isfinite(both)]
     if not both.size:
         return np.zeros(2), 1.0
-    by_seed, by_image = (part.var() if part.size else 0.0 for part in alone)
-    whole = both.var()
+    *by_role, by_image = _variances(np.vstack([of_roles, of_images]))
+    by_seed, whole = sum(by_role), both.var()
     variance = _variance(by_seed, by_image, whole - by_seed - by_image)
     ends = np.quantile(both, [1 - QUANTILE, QUANTILE])
     scale = (variance / whole) ** 0.5 if whole else 1.0
-    quantile = float(_quantile(np.array(by_seed), np.array(variance), freedom, level))
+    roles = by_seed**2 / sum(each**2 for each in by_role) if by_seed else 1.0
+    free = roles * freedom[0], freedom[1]
+    quantile = float(_quantile(np.array(by_seed), np.array(variance), free, level))
     return scale * (ends - mean), quantile / NORMAL
+
+
+def _variances(parts: np.ndarray) -> np.ndarray:
+    """Of the draws (k, PARTS) that have a value; 0 where none has."""
+    known = (part[np.isfinite(part)] for part in parts)
+    return np.array([part.var() if part.size else 0.0 for part in known])
 
 
 def jointly(
@@ -186,9 +210,8 @@ def jointly(
     outside, rng = 2 * (1 - QUANTILE), np.random.default_rng(0)
     smallest = np.ones(RESAMPLES)
     for _, draws, _ in compared.values():
-        _, of_seeds, of_images = _parts(draws)
-        known_seeds = of_seeds[np.isfinite(of_seeds)]
-        own = (known_seeds.std() if known_seeds.size else 0.0) * rng.normal(size=RESAMPLES)
+        _, of_roles, of_images = _parts(draws)
+        own = _variances(of_roles).sum() ** 0.5 * rng.normal(size=RESAMPLES)
         drawn = np.resize(of_images, RESAMPLES) + own
         known = np.isfinite(drawn)
         order = np.sort(drawn[known])
@@ -203,9 +226,10 @@ def jointly(
 
 
 def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The draws (..., DRAWS) that vary both, seeds alone, images alone."""
-    alone = draws[..., RESAMPLES:]
-    return draws[..., :RESAMPLES], alone[..., :PARTS], alone[..., PARTS:]
+    """The draws (DRAWS,) that vary both, the seeds of each role alone (roles, PARTS), and images
+    alone."""
+    alone = draws[RESAMPLES:].reshape(-1, PARTS)
+    return draws[:RESAMPLES], alone[:-1], alone[-1]
 
 
 def _quantile(
@@ -219,7 +243,7 @@ def _quantile(
     if not (seeds and images):
         return np.full_like(variance, stdtrit(seeds or images or np.inf, level))
     angles = np.arctan2(np.sqrt(np.maximum(variance - by_seed, 0)), np.sqrt(by_seed))
-    if level != QUANTILE:
+    if level != QUANTILE or seeds % 1 or images % 1:
         return _solved(np.atleast_1d(angles), freedom, level).reshape(angles.shape)
     return np.interp(angles, ANGLES, _table(freedom))
 
@@ -251,16 +275,25 @@ WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
 @lru_cache(maxsize=2)
-def _weights(seeds: int, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (seeds, DRAWS) and (images, DRAWS); columns sum to 1."""
-    rng = np.random.default_rng(0)
+def _of_images(images: int) -> np.ndarray:
+    """Weights (images, RESAMPLES + PARTS); columns sum to 1."""
+    return _weights(np.random.default_rng(0), images, RESAMPLES + PARTS)
 
-    def draw(n: int, varied: int, start: int) -> np.ndarray:
-        weights = np.full((DRAWS, n), 1 / n)
-        for begin, size in ((0, RESAMPLES), (start, varied)):
-            drawn = rng.normal(size=(size, n))
-            away = (drawn - drawn.mean(1, keepdims=True)) / n
-            weights[begin : begin + size] += (n / max(n - 1, 1)) ** 0.5 * away
-        return np.ascontiguousarray(weights.T)
 
-    return draw(seeds, PARTS, RESAMPLES), draw(images, PARTS, RESAMPLES + PARTS)
+@lru_cache(maxsize=256)
+def _of_seeds(seeds: int, role: str, label: str) -> np.ndarray:
+    """Weights (seeds, DRAWS) for the rows of one label; columns sum to 1. They vary where all do
+    and where those of the role do."""
+    drawn = _weights(np.random.default_rng([1, *label.encode()]), seeds, RESAMPLES + PARTS)
+    weights = np.full((seeds, DRAWS), 1 / seeds)
+    weights[:, :RESAMPLES] = drawn[:, :RESAMPLES]
+    start = RESAMPLES + ROLES.index(role) * PARTS
+    weights[:, start : start + PARTS] = drawn[:, RESAMPLES:]
+    return weights
+
+
+def _weights(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
+    """Weights (n, columns) around 1 / n of normal draws; columns sum to 1."""
+    drawn = rng.normal(size=(columns, n))
+    away = (drawn - drawn.mean(1, keepdims=True)) / n
+    return np.ascontiguousarray((1 / n + (n / max(n - 1, 1)) ** 0.5 * away).T)
