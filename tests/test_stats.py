@@ -172,7 +172,7 @@ def test_a_difference_of_two_rows_has_the_interval_of_welch():
     rng = np.random.default_rng(11)
     own, noise = rng.normal(0.4, 0.05, 3), rng.normal(0.3, 0.02, 3)
     draws = [
-        resample(np.broadcast_to(each[None, :, None, None], (1, 3, 1, 60)), role, role)[0]
+        resample(np.broadcast_to(each[None, :, None, None], (1, 3, 1, 60)), role)[0]
         for each, role in ((own, "defense"), (noise, "baseline"))
     ]
     v, w = own.var(ddof=1) / 3, noise.var(ddof=1) / 3
@@ -239,28 +239,22 @@ def test_draws_are_weighted_means_of_all_values():
     of_images = np.full((20, DRAWS), 1 / 20)
     drawn = _of_images(20)
     of_images[:, :RESAMPLES], of_images[:, -PARTS:] = drawn[:, :RESAMPLES], drawn[:, RESAMPLES:]
-    of_seeds = _of_seeds(3, "baseline", "noise")
+    of_seeds = _of_seeds(3, "baseline")
     wanted = np.einsum("sb,ib,ksi->kb", of_seeds, of_images, values[:, :, 0])
-    found = resample(values, "baseline", "noise")
+    found = resample(values, "baseline")
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
 
 
-def test_seeds_are_drawn_for_each_defense_and_images_for_all():
-    """Of values that differ by seed alone, draws of one label pair and those of two do not; of
-    values that differ by image alone, all do. Each varies alone in the part of its role."""
+def test_seeds_are_drawn_for_each_role_and_images_for_all():
+    """Of values that differ by seed alone, draws of two roles do not pair; of values that differ by
+    image alone, all do. Seeds of a role vary alone in the part that is theirs."""
     by_seed = np.random.default_rng(6).normal(size=(1, 3, 1, 1)) + np.zeros((1, 3, 1, 40))
     by_image = np.random.default_rng(7).normal(size=(1, 1, 1, 40)) + np.zeros((1, 3, 1, 40))
-    rows = ("control", "none"), ("baseline", "noise"), ("defense", "vib"), ("defense", "arl")
-    seeds, images = ([resample(each, *row)[0] for row in rows] for each in (by_seed, by_image))
-    np.testing.assert_allclose(images, np.broadcast_to(images[0], (4, DRAWS)))
+    seeds, images = ([resample(each, role)[0] for role in ROLES] for each in (by_seed, by_image))
+    np.testing.assert_allclose(images, np.broadcast_to(images[0], (3, DRAWS)))
     together = np.corrcoef([each[:RESAMPLES] for each in seeds])
-    assert np.abs(together - np.eye(4)).max() < 0.1
-    assert (
-        np.abs(np.corrcoef(seeds[2][-3 * PARTS : -PARTS], seeds[3][-3 * PARTS : -PARTS])[0, 1])
-        < 0.2
-    )
-    for (role, _), drawn in zip(rows, seeds, strict=True):
+    assert np.abs(together - np.eye(3)).max() < 0.1
+    for role, drawn in zip(ROLES, seeds, strict=True):
         parts = drawn[RESAMPLES:].reshape(len(ROLES) + 1, PARTS)
-        varying = parts.std(1) > 1e-9
-        assert varying.tolist() == [name == role for name in (*ROLES, "images")]
-    np.testing.assert_array_equal(resample(by_seed, *rows[2])[0], seeds[2])
+        assert (parts.std(1) > 1e-9).tolist() == [name == role for name in (*ROLES, "images")]
+        np.testing.assert_array_equal(resample(by_seed, role)[0], drawn)

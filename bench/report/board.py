@@ -77,7 +77,7 @@ class Row:
     """Standard deviation of the noise in a release."""
     draws: dict[str, np.ndarray] = field(default_factory=dict)
     """The bootstrap's means (DRAWS,) of the accuracy and of the worst case's MSE and FVU: one draw
-    has the same images in all rows of a board, and the same seeds in those of a defense."""
+    has the same images in all rows of a board, and the same seeds in those of a role."""
     freedom: tuple[float, float] = (0, 0)
     """Degrees of freedom of seeds and of images."""
     train_seconds: float = float("nan")

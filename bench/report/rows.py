@@ -117,11 +117,10 @@ def _row(
     row.attacks = {name: _summary(runs, estimates[name]) for name, runs in chosen.items()}
     fits = max((table["mse"].shape[1] for table in tables.values()), default=1)
     right = _alike(right, fits)
-    mine = row.role, row.defense
-    row.draws["accuracy"], row.freedom = resample(right[None], *mine)[0], freedom(right.shape)
+    row.draws["accuracy"], row.freedom = resample(right[None], row.role)[0], freedom(right.shape)
     if worst := row.worst_attack():
         for metric in ("mse", "fvu"):
-            row.draws[metric] = resample(_alike(tables[worst][metric], fits)[None], *mine)[0]
+            row.draws[metric] = resample(_alike(tables[worst][metric], fits)[None], row.role)[0]
         row.attack_seeds = min(map(len, complete[worst].values()))
     if row.role == "control":
         row.broken = _broken(trained, list(attacked.values()))

@@ -99,7 +99,7 @@ def freedom(shape: tuple[int, ...]) -> Freedom:
     return (seeds if seeds > 1 else repeats) - 1, images - 1
 
 
-def resample(values: np.ndarray, role: str = "defense", label: str = "") -> np.ndarray:
+def resample(values: np.ndarray, role: str = "defense") -> np.ndarray:
     """Bootstrap means (k, DRAWS) of k tables of values (k, seeds, repeats, images).
 
     Seeds and images (or their groups, see ``by_group``) are crossed: every victim is scored on the
@@ -111,24 +111,19 @@ def resample(values: np.ndarray, role: str = "defense", label: str = "") -> np.n
     contributes nothing. A sample of n is too narrow by sqrt((n - 1) / n), which is made up for.
 
     The resamples of images serve every table: what rows share cancels in their differences. Those
-    of seeds serve the tables of one label, the strengths of a defense, whose trainings may begin
-    with the same weights; other defenses have trainings of their own, and resamples of their own.
+    of seeds serve the rows of one role: strengths and variants of a defense may begin with the same
+    weights. Defenses, noise and undefended models have trainings of their own, and resamples.
 
     The first RESAMPLES draws vary seeds and images, the next PARTS the seeds of each of ``ROLES``
     in turn, the last PARTS images alone: from these ``interval`` learns which of them matter, for
     anything that is computed from means, draw by draw.
-
-    Args:
-        values: the tables.
-        role: one of ``ROLES``.
-        label: of the defense.
     """
     tables = _by_seed(values)
     _, seeds, images = tables.shape
     drawn = tables @ _of_images(images)
     plain = np.repeat(tables.mean(2, keepdims=True), len(ROLES) * PARTS, 2)
     means_of_seeds = np.concatenate([drawn[..., :RESAMPLES], plain, drawn[..., RESAMPLES:]], 2)
-    return (means_of_seeds * _of_seeds(seeds, role, label)).sum(1)
+    return (means_of_seeds * _of_seeds(seeds, role)).sum(1)
 
 
 def interval(
@@ -277,23 +272,26 @@ WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 @lru_cache(maxsize=2)
 def _of_images(images: int) -> np.ndarray:
     """Weights (images, RESAMPLES + PARTS); columns sum to 1."""
-    return _weights(np.random.default_rng(0), images, RESAMPLES + PARTS)
+    return _weights(np.random.default_rng(0).normal(size=(RESAMPLES + PARTS, images)))
 
 
-@lru_cache(maxsize=256)
-def _of_seeds(seeds: int, role: str, label: str) -> np.ndarray:
-    """Weights (seeds, DRAWS) for the rows of one label; columns sum to 1. They vary where all do
-    and where those of the role do."""
-    drawn = _weights(np.random.default_rng([1, *label.encode()]), seeds, RESAMPLES + PARTS)
+@lru_cache(maxsize=16)
+def _of_seeds(seeds: int, role: str) -> np.ndarray:
+    """Weights (seeds, DRAWS) for the rows of a role; columns sum to 1. They vary where all do and
+    where those of the role do, with exactly the variance that they are drawn from: seeds are few,
+    and matter most."""
+    number = ROLES.index(role)
+    rng = np.random.default_rng(1 + number)
     weights = np.full((seeds, DRAWS), 1 / seeds)
-    weights[:, :RESAMPLES] = drawn[:, :RESAMPLES]
-    start = RESAMPLES + ROLES.index(role) * PARTS
-    weights[:, start : start + PARTS] = drawn[:, RESAMPLES:]
+    for start, count in ((0, RESAMPLES), (RESAMPLES + number * PARTS, PARTS)):
+        drawn = rng.normal(size=(count, seeds))
+        left, _, right = np.linalg.svd(drawn - drawn.mean(0), full_matrices=False)
+        weights[:, start : start + count] = _weights(count**0.5 * left @ right)
     return weights
 
 
-def _weights(rng: np.random.Generator, n: int, columns: int) -> np.ndarray:
-    """Weights (n, columns) around 1 / n of normal draws; columns sum to 1."""
-    drawn = rng.normal(size=(columns, n))
+def _weights(drawn: np.ndarray) -> np.ndarray:
+    """Weights (n, columns) around 1 / n, from normal draws (columns, n); columns sum to 1."""
+    n = drawn.shape[1]
     away = (drawn - drawn.mean(1, keepdims=True)) / n
     return np.ascontiguousarray((1 / n + (n / max(n - 1, 1)) ** 0.5 * away).T)
