@@ -27,7 +27,7 @@ BY_DEFENSE = [
 
 
 def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
-    """For every complete row, paired differences to plain noise.
+    """For every complete row, differences to plain noise, paired by images.
 
     ``accuracy_over_noise`` and ``mse_over_noise``: to the baseline's row with the same standard
     deviation of the noise. ``fvu_over_noise``: to the baseline's frontier, which begins at the
