@@ -139,3 +139,62 @@ class Reads(nn.Module):
         logits = torch.zeros(len(z), self.classes)
         logits[:, 0], logits[:, 1] = -20 * side, 20 * side
         return logits
+
+
+def probe_of(told):
+    model = victim_of("small", "none", {}, told.shape, told.classes)
+    z = model.encode(told.aux.x)
+    return model, z, inference.Probe(z[:1], told.classes, [2], sees=True).standardise(z)
+
+
+def test_the_weights_with_the_lowest_validation_loss_count(told, monkeypatch):
+    monkeypatch.setattr(inference, "LR", 0.3)  # it gets worse again
+    model, z, probe = probe_of(told)
+    own = told.aux.attributes[torch.randperm(len(z))]  # nothing to be learned
+    errors, real = [], inference._loss
+
+    def spy(answers, truth):
+        value = real(answers, truth)
+        if not value.requires_grad:
+            errors.append(float(value))
+        return value
+
+    monkeypatch.setattr(inference, "_loss", spy)
+    fit, val = torch.arange(160), torch.arange(160, 200)
+    inference._train(probe, model, z, own, fit, val)
+    assert len(errors) == inference.LOOKS
+    assert errors[-1] > min(errors)
+    assert float(real(inference._answers(probe, model, z[val]), own[val])) == pytest.approx(
+        min(errors), rel=1e-4
+    )
+
+
+def test_the_probe_is_trained_on_fresh_releases(told, monkeypatch):
+    monkeypatch.setattr(inference, "STEPS", 20)
+    victim = victim_of("small", "noise", {"noise": 0.1}, told.shape, told.classes)
+    sizes, protect = [], victim.protect
+    monkeypatch.setattr(victim, "protect", lambda z: sizes.append(len(z)) or protect(z))
+    inferred(victim, told, victim.encode(told.test.x), 0)
+    assert sizes.count(inference.BATCH) == 2 * 20
+
+
+def test_attributes_are_inferred_from_releases(told, monkeypatch):
+    monkeypatch.setattr(inference, "STEPS", 20)
+    seen, real = [], inference._answers
+    monkeypatch.setattr(
+        inference, "_answers", lambda probe, victim, z: seen.append(z) or real(probe, victim, z)
+    )
+    victim = victim_of("small", "noise", {"noise": 0.5}, told.shape, told.classes)
+    z = victim.encode(told.test.x)
+    inferred(victim, told, z, 0)
+    noise = [each - z for each in seen if len(each) == len(z)]
+    assert len(noise) == 2  # of each probe
+    assert float(noise[0].std()) == pytest.approx(0.5, rel=0.05)
+    assert torch.equal(*noise)
+
+
+def test_a_probe_answers_without_dropout_and_is_told_probabilities(told):
+    model, z, probe = probe_of(told)
+    first, second = (inference._answers(probe.train(), model, z[:20])[0] for _ in range(2))
+    assert torch.equal(first, second)
+    torch.testing.assert_close(inference._told(model, z[:20]).exp().sum(1), torch.ones(20))

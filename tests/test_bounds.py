@@ -1,5 +1,7 @@
 """Lower bounds and optima against values worked by hand and by numerical integration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smashbench.bench.experiment.bounds import (
+    _affine,
     lower_bound,
     optimum,
     pixel_noise,
@@ -219,3 +222,17 @@ def test_the_bound_on_photographs_is_the_part_of_their_noise_that_is_not_seen(ph
     assert bound is not None
     assert 0 < bound.mse < bound.prior < 0.01
     assert bound.mse > bound.prior * (1 - 512 / 3072)  # at most 512 of 3072 directions are seen
+
+
+def test_the_bound_of_a_mixture_is_the_mean_over_its_components():
+    split = Gaussian(components=3, aux=10, test=100).load()
+    weights = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    covariances = split.prior.covariances * torch.tensor([1.0, 2.0, 4.0])[:, None, None]
+    split = replace(split, prior=split.prior._replace(weights=weights, covariances=covariances))
+    model = victim_of("linear", "noise", {"noise": 0.05}, split.shape, 2)
+    jacobian, _ = _affine(model, split.test.x)
+    found = lower_bound(model, split)
+    each = [van_trees(jacobian, 0.05, c) for c in covariances]
+    assert found.mse == pytest.approx(float(weights @ torch.tensor(each, dtype=torch.float64)))
+    variances = torch.stack([c.diagonal().mean() for c in covariances])
+    assert found.prior == pytest.approx(float(weights @ variances))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smashbench.attacks import decoder
+from smashbench.attacks import decoder, network
 from smashbench.attacks.averaging import Averaging
 from smashbench.attacks.base import AttackError, OversizedError, WhiteBox
 from smashbench.attacks.decoder import Decoder, _ssim_l1
@@ -231,3 +231,40 @@ def test_the_reference_decoder_is_trained_as_its_authors_do(monkeypatch):
     steps = [1, half, 0.5, 1 - half]
     assert rates == pytest.approx([1e-5 + (1e-3 - 1e-5) * each for each in steps])
     assert types == {torch.float32}
+
+
+def test_members_are_averaged():
+    known = world(images(60), blurred(0.1))
+    attack = Decoder(members=2, width=8, blocks=1, max_steps=5).fit(known)
+    z = known.draw(torch.arange(7))
+    one, other = (net(z) for net in attack.nets_)
+    assert not torch.allclose(one, other, atol=1e-4)
+    torch.testing.assert_close(attack.reconstruct(z), ((one + other) / 2).clamp(0, 1).detach())
+
+
+def test_dropout_is_in_training_and_not_under_attack():
+    known, modes = world(images(60), blurred(0.1)), []
+    attack = Decoder(dropout=0.5, width=8, blocks=1, cycle=3, max_steps=9)
+    real = network.dropout
+
+    def spy(x, p, training):
+        modes.append((p, training))
+        return real(x, p, training)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "dropout", spy)
+        attack.fit(known)
+        assert {training for _, training in modes} == {True, False}
+        assert sum(training for _, training in modes) == 9  # every step, in every cycle
+        modes.clear()
+        attack.reconstruct(known.draw(torch.arange(3)))
+    assert modes == [(0.5, False)]
+
+
+def test_the_reference_decoder_rebuilds_each_image_by_itself():
+    known = world(images(40), blurred(0.05))
+    attack = ReferenceDecoder(width=8, blocks=1, epochs=2).fit(known)
+    z = known.draw(torch.arange(20))
+    torch.testing.assert_close(
+        attack.reconstruct(z)[:1], attack.reconstruct(z[:1]), rtol=0, atol=1e-5
+    )

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from smashbench.bench.experiment import measure
 from smashbench.bench.experiment.measure import floors_of
 from smashbench.bench.experiment.metrics import METRICS
@@ -26,3 +28,13 @@ def test_floors_are_measured_once_for_the_same_images_and_metrics(photos, monkey
     monkeypatch.setattr(measure, "METRICS", {"mse": METRICS["mse"]})
     assert set(floors_of(photos)["mean_image"]) == {"mse"}
     assert len(measured) == 3
+
+
+def test_the_mean_image_is_that_of_the_training_images(photos):
+    found = floors_of(photos)["mean_image"]["mse"]
+    assert found == pytest.approx(
+        float((photos.test.x - photos.train.x.mean(0)).square().mean()), rel=1e-5
+    )
+    assert found != pytest.approx(
+        float((photos.test.x - photos.test.x.mean(0)).square().mean()), rel=1e-5
+    )

@@ -16,7 +16,7 @@ from smashbench.defenses import DEFENSES
 from smashbench.defenses.dropout import Dropout
 from smashbench.defenses.quantise import Quantise
 from tests.fitted import victim_of
-from tests.worlds import images, served, world
+from tests.worlds import blurred, images, served, world
 
 SMALL = {"width": 16, "blocks": 1, "cycle": 40, "max_steps": 120, "batch_size": 32}
 ENCODED = (3, 4, 4)
@@ -187,3 +187,10 @@ def test_every_defense_that_rounds_drops_or_prunes_says_so():
     assert rough == {"quantise", "topk", "disco"}
     assert random == {"dropout", "channel_dropout", "vib"}
     assert Quantise((4,), 2, dithered=True).transform_is == "random"
+
+
+def test_a_set_is_of_releases_of_one_image():
+    attack = SetDecoder(releases=3, width=8, blocks=1, max_steps=1).fit(
+        world(images(100), blurred(0.0))
+    )
+    assert attack.history_[0] < 1e-3

@@ -10,8 +10,9 @@ from torch import nn
 
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
+from smashbench.defenses import DEFENSES
 from smashbench.defenses.base import Step
-from smashbench.defenses.hsic import Hsic
+from smashbench.defenses.hsic import Hsic, kernel
 from smashbench.defenses.jacobian import Jacobian
 from smashbench.defenses.label_smoothing import LabelSmoothing
 from smashbench.defenses.siamese import Siamese
@@ -203,3 +204,20 @@ def test_smoothed_targets_are_those_of_torch_and_may_be_negative():
         torch.testing.assert_close(found, expected)
     sharp = LabelSmoothing(SHAPE, 5, smoothing=-0.5).targets(torch.tensor([2]))
     torch.testing.assert_close(sharp, torch.tensor([[-0.1, -0.1, 1.4, -0.1, -0.1]]))
+
+
+def test_no_gradient_goes_through_the_width_of_a_kernel():
+    squares = torch.rand(5, 5, dtype=torch.float64).requires_grad_()
+    (kernel(squares).sum()).backward()
+    first, second = torch.triu_indices(5, 5, 1)
+    width = squares.detach()[first, second].median()
+    torch.testing.assert_close(squares.grad, (squares.detach() / (-2 * width)).exp() / (-2 * width))
+
+
+def test_the_noise_of_the_bottleneck_teaches_the_encoder():
+    defense = DEFENSES["vib"]((4,), 2)
+    with torch.no_grad():
+        defense.slope.fill_(2.0)
+    z = torch.rand(6, 4, requires_grad=True)
+    defense.sigma(z).sum().backward()
+    assert (z.grad > 0).all()

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.comparisons import against_noise
 from smashbench.bench.report.losses import at_losses, within
-from smashbench.bench.report.statistics import DRAWS
+from smashbench.bench.report.statistics import DRAWS, PARTS, RESAMPLES, Estimate
 from smashbench.bench.report.verdict import NONE, answers, headline, summary, verdict
 from smashbench.bench.report.view import ALONE, panels, view
 from tests.test_frontier import board, row
@@ -200,3 +201,86 @@ def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
     assert all(each.low < 0 < each.mean for each in found)
     assert headline(made) == "hand: cem beats noise over its sweep (FVU)"
     assert verdict(made)[-1] == "Better over whole sweeps, in all defenses at once: cem."
+
+
+def independent(name, strength, n, fvu, spread=0.05):
+    """A row whose draws have nothing to do with those of others; images alone matter."""
+    made = sure(name, strength, 0.9, 0.1 * fvu)
+    own = spread * np.random.default_rng(n).normal(size=DRAWS)
+    own[RESAMPLES:-PARTS] = 0
+    made.draws["fvu"] = fvu + own
+    return made
+
+
+def flat_noise():
+    """Noise that leaves as much at either level, in every draw."""
+    noise = [sure("noise", s, a, e, s) for s, a, e in ((0.1, 0.94, 0.02), (0.8, 0.86, 0.02))]
+    for each in noise:
+        each.draws["fvu"] = np.full(DRAWS, 0.2)
+    return noise
+
+
+def test_no_interval_of_privacy_is_below_nothing():
+    cem = sure("cem", 1, 0.93, 0.001, jitter=0.02)
+    two = {each.defense: each for each in at_losses(board(*control_and_noise(), cem))[1].defenses}
+    assert two["cem"].fvu.mean == pytest.approx(0.01)
+    assert two["cem"].fvu.low == 0
+
+
+def test_noise_does_not_lead_to_a_collapsed_row_either():
+    none, weak, _ = control_and_noise()
+    collapsed = sure("noise", 9, 0.15, 0.09, 9.0)
+    collapsed.flags = ["utility_collapse"]
+    five = {
+        e.defense: e
+        for e in at_losses(board(none, weak, collapsed, sure("cem", 1, 0.9, 0.05)))[2].defenses
+    }
+    assert five["noise"].fvu.mean == pytest.approx(0.2)
+    assert five["cem"].over_noise is None
+
+
+def test_what_was_not_swept_so_far_is_compared_only_if_shown_to_be_better():
+    short = sure("short", 1, 0.93, 0.045, jitter=0.05)
+    five = {e.defense: e for e in at_losses(board(*control_and_noise(), short))[2].defenses}
+    assert five["short"].fvu.mean == pytest.approx(0.45)
+    assert five["short"].over_noise is None
+
+
+def test_a_sweep_is_as_long_as_its_least_accurate_strength():
+    long = [sure("cem", 1, 0.93, 0.015), sure("cem", 9, 0.87, 0.02)]
+    five = {e.defense: e for e in at_losses(board(*control_and_noise(), *long))[2].defenses}
+    assert five["cem"].least == pytest.approx(0.87)
+    assert five["cem"].over_noise.high < 0  # worse than noise, and said to be
+
+
+def test_losses_are_one_family():
+    kept, better = {0.945: 1, 0.935: 2, 0.905: 3}, []
+    for accuracy, n in kept.items():
+        better.append(independent("cem", n, n, 0.1 * n + 0.3))
+        better[-1].draws["accuracy"] = np.full(DRAWS, accuracy)
+        better[-1].accuracy = Estimate(accuracy, accuracy, accuracy)
+    noise = [sure("noise", s, a, e, s) for s, a, e in ((0.1, 0.948, 0.02), (0.8, 0.86, 0.02))]
+    for each in noise:
+        each.draws["fvu"] = np.full(DRAWS, 0.2)
+    none = sure(*NONE_ROW)
+    none.draws["fvu"] = np.full(DRAWS, 0.1)
+    found = [
+        e
+        for loss in at_losses(board(none, *noise, *better))
+        for e in loss.defenses
+        if e.defense == "cem"
+    ]
+    wide = norm.ppf(1 - (1 - 0.95 ** (1 / 3)) / 2) / norm.ppf(0.975)
+    for each in found:
+        single = each.fvu.high - each.fvu.low
+        assert each.over_noise.high - each.over_noise.low == pytest.approx(wide * single, rel=0.05)
+
+
+def test_an_answer_says_in_how_many_draws_the_best_is_accurate_enough():
+    doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
+    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.931, 0.929)
+    _, two, _ = answers(board(*control_and_noise(), doubtful))
+    assert "it is that accurate in 67 % of the draws" in two.details
+    sure_ = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
+    _, two, _ = answers(board(*control_and_noise(), sure_))
+    assert not any("of the draws" in each for each in two.details)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import write_csv
 from smashbench.bench.run.attempt import failure
 from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.merge import merge
 from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import key_of
 from smashbench.bench.suite.trial import Suite, Trial
+from tests.forge import attack_trial, keep_attack, keep_victim, victim_trial
 
 DEFENSE = "kmeans_cem"
 OTHER = 16 * "f"
@@ -184,3 +187,17 @@ def test_a_file_that_does_not_fit_is_named_in_the_folder_that_it_is_in(run, tmp_
     ) as found:
         read(run, theirs)
     assert found.value.path == store.arrays_path(trial.key, "scores")
+
+
+def test_rows_of_every_folder_that_are_of_other_code_are_known(tmp_path):
+    keys = []
+    for name, old in (("noise", False), ("laplace", True)):
+        victim, folder = victim_trial(name), tmp_path / name
+        trial = attack_trial(victim, "gmm")
+        keep_victim(Store(folder), victim)
+        keep_attack(Store(folder), trial, 0.02)
+        suite = Suite(name, "", (victim,), (trial,))
+        save_suite(replace(suite, of_other_code=frozenset({victim.key})) if old else suite, folder)
+        keys.append(victim.key)
+    merged, _ = merge([tmp_path / "noise", tmp_path / "laplace"])
+    assert merged.of_other_code == {keys[1]}

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import kstest, laplace, norm
 
 from smashbench.attacks.ridge import Ridge
+from smashbench.defenses import DEFENSES
 from smashbench.defenses.laplace import Laplace
 from smashbench.defenses.local_dp import LocalDp, gaussian_sigma
 from smashbench.defenses.matched_noise import MatchedNoise, water_filled
@@ -167,3 +168,49 @@ def test_the_learned_tensor_grows_and_is_the_same_for_every_image():
     penalty.backward()
     moved = defense.tensor - 0.1 * defense.tensor.grad
     assert moved.var() > defense.tensor.var()
+
+
+@pytest.mark.parametrize("name", ["noise", "laplace", "vib", "matched_noise"])
+def test_every_image_of_a_batch_has_noise_of_its_own(name):
+    z = torch.full((400, 2, 3, 2), 0.5)
+    defense = DEFENSES[name]((2, 3, 2), 3).eval()
+    with torch.no_grad():
+        added = (defense(z) - z).flatten(1)
+    assert float(added.std(0).min()) > 0.5 * float(added.std())
+    assert float(np.abs(np.corrcoef(added[::2].flatten(), added[1::2].flatten())[0, 1])) < 0.08
+
+
+def test_training_is_on_releases():
+    z = torch.full((50, *SHAPE), 0.5)
+    for name in ("noise", "laplace"):
+        assert float((DEFENSES[name](SHAPE, 4, noise=0.3).train()(z) - z).std()) == pytest.approx(
+            0.3, rel=0.05
+        )
+
+
+def test_classes_count_by_their_size_in_matched_noise():
+    y = torch.tensor([0] * 400 + [1] * 150 + [2] * 50)
+    z = torch.randn(600, 8) * torch.logspace(0, -1, 8) + 2 * torch.randn(3, 8)[y]
+    defense = MatchedNoise((8,), 3, noise=0.3)
+    defense.refresh(z, y)
+    flat = z.double().numpy()
+    means = np.stack([flat[y.numpy() == c].mean(0) for c in range(3)])
+    share = np.array([400, 150, 50]) / 600
+    within = (flat - means[y]).T @ (flat - means[y]) / 600
+    between = ((means - flat.mean(0)).T * share) @ (means - flat.mean(0))
+    w, u = np.linalg.eigh(within)
+    s = water_filled(
+        torch.from_numpy(w), torch.from_numpy(np.diag(u.T @ between @ u).copy()), 0.09
+    ).numpy()
+    found = defense.root.double().numpy()
+    np.testing.assert_allclose(found @ found, (u * s) @ u.T, atol=1e-5)
+
+
+def test_the_limit_of_local_dp_follows_the_features_both_ways():
+    z, y = torch.rand(101, 6), torch.zeros(101, dtype=torch.int64)
+    defense = LocalDp((6,), 2)
+    for scale in (4.0, 0.1):
+        defense.refresh(scale * z, y)
+        assert float(defense.limit) == pytest.approx(
+            scale * float(z.norm(dim=1).median()), rel=1e-5
+        )

@@ -5,7 +5,11 @@ import pytest
 import torch
 
 from smashbench.attacks import ATTACKS, Knowledge
-from smashbench.bench.experiment.bounds import optimum
+from smashbench.bench.experiment.bounds import optimum, posterior_mean
+from smashbench.bench.experiment.integrals import integrated_mean
+from smashbench.bench.experiment.measure import optimum_of
+from smashbench.bench.experiment.seeds import release_seed
+from smashbench.datasets import Prior
 from smashbench.datasets.gaussian import Gaussian
 from tests.fitted import victim_of
 
@@ -109,3 +113,28 @@ def test_a_deterministic_release_has_an_optimum_too():
 def test_floors_are_far_from_the_optimum():
     torch.manual_seed(0)
     assert excess("mean", 3) > 10
+
+
+def test_components_count_by_their_weights_in_the_integral():
+    prior = Prior(
+        *(
+            torch.tensor(v, dtype=torch.float64)
+            for v in ([0.2, 0.8], [[0.3], [0.7]], [[[0.01]], [[0.01]]])
+        )
+    )
+    z = torch.tensor([[0.5], [0.2], [0.9]], dtype=torch.float64)
+    one = torch.eye(1, dtype=torch.float64)
+    expected = posterior_mean(prior, one, torch.zeros(1, dtype=torch.float64), 0.3, z)
+    torch.testing.assert_close(
+        integrated_mean(prior, lambda x: x, 0.3, z), expected, atol=1e-4, rtol=0
+    )
+
+
+def test_the_optimum_is_scored_on_the_releases_that_are_attacked():
+    split = Gaussian(components=2, aux=10, test=100).load()
+    model = victim_of("linear", "noise", {"noise": 0.05}, split.shape, 2)
+    z = model.encode(split.test.x)
+    torch.manual_seed(release_seed(split, 3))
+    guess = optimum(model, split, model.protect(z)).clamp(0, 1)
+    expected = float((guess - split.test.x).square().mean())
+    assert optimum_of(model, split, z, 3)["mse"] == pytest.approx(expected, rel=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from smashbench.defenses import quantise
 from smashbench.defenses.channel_dropout import ChannelDropout
 from smashbench.defenses.projection import Projection
 from smashbench.defenses.quantise import Quantise
@@ -176,3 +177,25 @@ def test_a_projection_is_the_same_under_autocast_and_copes_with_features_that_di
     assert plain.isfinite().all()
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(defense(z[:3]), plain)
+
+
+def test_classes_count_by_their_size_in_lda():
+    y = torch.tensor([0] * 200 + [1] * 60 + [2] * 30 + [3] * 10)
+    means = 3 * torch.randn(4, 12, dtype=torch.float64)
+    z = means[y] + 0.5 * torch.randn(300, 12, dtype=torch.float64)
+    defense = Projection((12,), 4, directions=2, kind="lda").double()
+    defense.refresh(z, y)
+    found, total = torch.stack([z[y == c].mean(0) for c in range(4)]), z.mean(0)
+    between = sum(
+        (y == c).double().mean() * torch.outer(found[c] - total, found[c] - total) for c in range(4)
+    )
+    top = torch.linalg.eigh(between).eigenvectors[:, -2:]
+    torch.testing.assert_close(defense.basis @ defense.basis.T, top @ top.T)
+
+
+def test_levels_are_of_images_spread_over_all(monkeypatch):
+    monkeypatch.setattr(quantise, "SAMPLED", 600)
+    z = torch.linspace(0, 1, 1000)[:, None] + torch.zeros(1000, 6)  # stored in order
+    defense = quantise.Quantise((6,), 2)
+    defense.refresh(z, torch.zeros(1000, dtype=torch.int64))
+    assert defense.levels.tolist() == pytest.approx([0, 1], abs=0.02)

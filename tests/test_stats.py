@@ -258,3 +258,28 @@ def test_seeds_are_drawn_for_each_role_and_images_for_all():
         parts = drawn[RESAMPLES:].reshape(len(ROLES) + 1, PARTS)
         assert (parts.std(1) > 1e-9).tolist() == [name == role for name in (*ROLES, "images")]
         np.testing.assert_array_equal(resample(by_seed, role)[0], drawn)
+
+
+def test_an_interval_holds_its_mean():
+    draws = np.random.default_rng(0).normal(size=DRAWS)
+    assert interval(5.0, draws, (0, 10**9)).high == 5
+    assert interval(-5.0, draws, (0, 10**9)).low == -5
+
+
+def test_a_value_that_never_varies_costs_the_others_nothing():
+    draws, free = np.random.default_rng(7).normal(size=DRAWS), (10**6, 10**6)
+    alone = jointly({0: (0.0, draws, free)})[0]
+    found = jointly({0: (0.0, draws, free), 1: (0.0, np.zeros(DRAWS), free)})
+    assert found[0] == pytest.approx(alone, rel=0.03)
+
+
+def test_joint_intervals_weigh_seeds_and_images_as_they_vary():
+    rng, free, n = np.random.default_rng(3), (10**6, 10**6), 30
+    one = rng.normal(size=DRAWS)
+    one[:RESAMPLES] *= 2**0.5  # seeds and images vary alike
+    one[RESAMPLES + PARTS : -PARTS] = 0
+    found = jointly(dict.fromkeys(range(n), (0.0, one, free)))[0]
+    worst = np.abs((rng.normal(size=(40_000, 1)) + rng.normal(size=(40_000, n))) / 2**0.5).max(1)
+    wide = np.quantile(worst, 0.95) / norm.ppf(0.975)
+    single = interval(0.0, one, free)
+    assert (found.high - found.low) / (single.high - single.low) == pytest.approx(wide, rel=0.025)

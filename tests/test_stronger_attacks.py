@@ -10,9 +10,11 @@ from smashbench.attacks import ATTACKS, Knowledge
 from smashbench.attacks.base import AttackError, WhiteBox
 from smashbench.attacks.convolutions import shifted
 from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.map import Map, _total_variation
 from smashbench.attacks.plug_and_play import PlugAndPlay
 from smashbench.attacks.stolen_query_decoder import StolenQueryDecoder
 from smashbench.attacks.unrolled import Unrolled, _towards
+from tests.worlds import QUICK, images
 
 NOISE = 0.05
 BRIEF = {"width": 16, "blocks": 1, "cycle": 40, "max_steps": 40}
@@ -171,3 +173,28 @@ def test_plug_and_play_is_no_worse_than_its_start_and_moves_only_where_that_help
     weights, plugged.weights_ = plugged.weights_, None
     assert torch.equal(plugged.reconstruct(z), start)
     plugged.weights_ = weights
+
+
+def test_map_stays_near_its_start_where_it_is_anchored():
+    x = images(40)
+    attack = Map(steps=30, **QUICK)
+    attack.expected_ = lambda x: avg_pool2d(x, 2)
+    attack.v_, attack.rho_ = 1.0, 0.1
+    z, start = avg_pool2d(x, 2), (x + 0.1 * torch.randn_like(x)).clamp(0, 1)
+    moved = [
+        float((attack._optimise(z, start, anchor, 0.0) - start).abs().mean())
+        for anchor in (0.03, 1e3)
+    ]
+    assert moved[1] < 0.5 * moved[0]
+
+
+def test_the_prior_of_map_makes_images_smoother():
+    start = torch.rand(10, 3, 8, 8)
+    attack = Map(steps=30, **QUICK)
+    attack.expected_ = lambda x: avg_pool2d(x, 2)
+    attack.v_, attack.rho_ = 1.0, 0.1
+    z = avg_pool2d(start, 2)
+    rough, smooth = (
+        _total_variation(attack._optimise(z, start, 0.03, weight)) for weight in (0.0, 0.3)
+    )
+    assert smooth < 0.9 * rough

@@ -1,10 +1,12 @@
 """Attackers without pairs: a stand-in for the client, and a copy sought with the images."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch.nn.functional import avg_pool2d, interpolate
 
-from smashbench.attacks import Knowledge
+from smashbench.attacks import Knowledge, unsplit
 from smashbench.attacks.base import AttackError
 from smashbench.attacks.shadow import BANDWIDTHS, Shadow, discrepancy
 from smashbench.attacks.unsplit import UnSplit, _variation
@@ -154,3 +156,33 @@ def test_unsplit_needs_no_release_but_those_it_attacks():
     alone = Knowledge(torch.rand(1, 3, 8, 8), 2, {}, untrained=untrained())
     attack = UnSplit(rounds=1, steps=2).fit(alone)
     assert attack.reconstruct(avg_pool2d(torch.rand(2, 3, 8, 8), 2)).shape == (2, 3, 8, 8)
+
+
+def test_unsplit_prefers_smooth_images():
+    z = client()(torch.rand(10, 3, 8, 8)).detach()
+    found = []
+    for tv in (0.0, 10.0):
+        torch.manual_seed(0)
+        attack = UnSplit(rounds=2, steps=40, rate=0.02, tv=tv).fit(knowing(z))
+        found.append(float(_variation(attack.reconstruct(z))))
+    assert found[1] < 0.5 * found[0]
+
+
+def test_the_copy_of_unsplit_learns(monkeypatch):
+    kept = []
+    monkeypatch.setattr(unsplit, "deepcopy", lambda made: kept.append(deepcopy(made)) or kept[-1])
+    z = client()(smooth(20, 2)).detach()
+    guess = UnSplit(rounds=3, steps=40, rate=0.02, tv=0.0).fit(knowing(z)).reconstruct(z)
+    (copy,) = kept
+    assert not torch.equal(copy.weight, untrained().weight)
+    assert (copy(guess) - z).square().mean() < 0.5 * (untrained()(guess) - z).square().mean()
+
+
+def test_a_stand_in_learns_by_the_discrepancy_alone():
+    releases, x = client()(smooth(600, 2)), smooth(200, 3)
+    torch.manual_seed(0)
+    stand_in = Shadow(shadow_steps=200, shadow_lr=0.01, adversarial=0.0, mmd=1.0)._stand_in(
+        knowing(releases)
+    )
+    truth, before = client()(x), untrained()(x)
+    assert (stand_in.encoder(x) - truth).square().mean() < 0.5 * (before - truth).square().mean()

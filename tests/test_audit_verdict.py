@@ -1,0 +1,35 @@
+"""What the verdict of an audit says."""
+
+from types import SimpleNamespace
+
+from smashbench.bench.auditing.verdict import half, verdict
+from smashbench.bench.report.statistics import Estimate
+
+
+def said(fvu, share, converged=True, points=()):
+    values = {"fvu": fvu, "rank_1": share}
+    worst = SimpleNamespace(
+        name="ridge", estimates=values, results=SimpleNamespace(converged=converged)
+    )
+    facts = SimpleNamespace(aux=200, test=100)
+    curve = [SimpleNamespace(pairs=n, estimates={"fvu": Estimate(v, v, v)}) for n, v in points]
+    return SimpleNamespace(
+        worst=worst, facts=facts, metrics=values, value=values.get, knowledge=curve
+    )
+
+
+def test_images_are_told_apart_where_the_whole_interval_says_so():
+    made = said(Estimate(0.97, 0.95, 0.99), Estimate(0.02, 0.01, 0.04))
+    assert "hide the image" in " ".join(verdict(made))
+    made = said(Estimate(0.97, 0.95, 0.99), Estimate(0.04, 0.02, 0.08))
+    assert "tell images apart" in " ".join(verdict(made))
+
+
+def test_half_of_what_is_rebuilt_needs_fewer_pairs():
+    points = [(16, 0.7), (64, 0.6), (256, 0.3)]
+    made = said(Estimate(0.2, 0.15, 0.25), Estimate(0.5, 0.4, 0.6), points=points)
+    assert half(made) == 64
+    told = " ".join(verdict(made))
+    assert "rebuilds 80 % [75, 85] of the variance" in told
+    assert "64 pairs are enough for half of that share" in told
+    assert half(said(Estimate(0.2, 0.15, 0.25), Estimate(0.5, 0.4, 0.6), points=points[:1])) is None
