@@ -268,3 +268,21 @@ def test_the_reference_decoder_rebuilds_each_image_by_itself():
     torch.testing.assert_close(
         attack.reconstruct(z)[:1], attack.reconstruct(z[:1]), rtol=0, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(("share", "goes"), [(0.85, False), (0.75, True)])
+def test_a_path_goes_on_where_it_leads_by_a_fifth(monkeypatch, share, goes):
+    real = decoder.mse_loss
+
+    def predict(nets, z):
+        return torch.full((len(z), 3, 8, 8), 1.0 if nets[0].wide is None else share)
+
+    def loss(guess, x):
+        return real(guess, x) if guess.requires_grad else guess.mean()
+
+    monkeypatch.setattr(decoder, "PER_FEATURE", 0)
+    monkeypatch.setattr(decoder, "predict", predict)
+    monkeypatch.setattr(decoder, "mse_loss", loss)
+    attack = Decoder(width=8, blocks=1, hidden=(0, 8), cycle=1, max_steps=1)
+    (net,) = attack.fit(world(images(60), blurred(0.1))).nets_
+    assert (net.wide is not None) == goes

@@ -85,3 +85,17 @@ def test_a_fit_that_diverges_keeps_the_cycle_before_and_has_not_converged():
     r, t = torch.zeros(2, 1, 8, 8), torch.zeros(2, 1, 1, 1)
     assert not flow.velocity_(r, t, x[:2], x[:2]).any()  # as before the first cycle
     assert flow.reconstruct(x[:5]).isfinite().all()
+
+
+def test_paths_lead_from_noise_to_the_image(fitted):
+    seen, z, x, e = [], torch.rand(5, 1, 8, 8), torch.rand(5, 1, 8, 8), torch.randn(5, 1, 8, 8)
+    r = (x - fitted.start_(z)) / fitted.rho_
+
+    def velocity(way, t, start, z):
+        seen.append(way)
+        return torch.zeros_like(way)
+
+    for t, end in ((0.0, e), (1.0, r)):  # the way that samples go
+        loss = fitted._loss(velocity, (z, x), e, torch.full((5, 1, 1, 1), t))
+        torch.testing.assert_close(seen[-1], end)
+        assert float(loss) == pytest.approx(float((r - e).square().mean()))

@@ -201,3 +201,20 @@ def test_rows_of_every_folder_that_are_of_other_code_are_known(tmp_path):
         keys.append(victim.key)
     merged, _ = merge([tmp_path / "noise", tmp_path / "laplace"])
     assert merged.of_other_code == {keys[1]}
+
+
+def test_undefended_rows_and_plain_noise_are_those_of_all_folders(tmp_path):
+    rows = {
+        "first": [("none", None), ("noise", 0.1), ("cem", 1.0)],
+        "later": [("none", None), ("noise", 0.5), ("cem", 2.0)],
+    }
+    for name, each in rows.items():
+        victims = [victim_trial(*row) for row in each]
+        trials = [attack_trial(victim, "gmm") for victim in victims]
+        for victim, trial in zip(victims, trials, strict=True):
+            keep_victim(Store(tmp_path / name), victim)
+            keep_attack(Store(tmp_path / name), trial)
+        save_suite(Suite(name, "", tuple(victims), tuple(trials)), tmp_path / name)
+    merged, _ = merge([tmp_path / "first", tmp_path / "later"], newer=True)
+    found = {(t.victim.defense.label, t.victim.defense.strength) for t in merged.victims}
+    assert found == {("none", None), ("noise", 0.1), ("noise", 0.5), ("cem", 2.0)}

@@ -98,7 +98,7 @@ def test_flags(tmp_path, changes, flag):
 
 def test_a_quarter_right_of_ten_classes_is_a_collapse(tmp_path):
     """24 % on CIFAR-10 has been published as a defense."""
-    board = world(tmp_path, {"decoder": (0.01, 0.5)}, accuracy=0.2)
+    board = world(tmp_path, {"decoder": (0.01, 0.5)}, accuracy=0.24)
     assert "utility_collapse" in board.rows[0].flags
 
 
