@@ -1,5 +1,6 @@
 """Defenses against noise and against each other, all at once."""
 
+import numpy as np
 import pytest
 from scipy.stats import norm
 
@@ -47,6 +48,16 @@ def test_only_rows_of_the_same_seeds_are_one_frontier():
     own, other = sure("cem", 1, 0.9, 0.03), sure("cem", 2, 0.9, 0.09)
     own.seeds, other.seeds = [0, 1], [0, 1, 2]
     assert by_name(*plain, own, other)["cem"]["fvu_over_noise"] == pytest.approx(0.1)
+
+
+def test_no_sweep_leads_to_a_collapsed_row():
+    """Between .9 and .15 a straight line says nothing."""
+    works, collapsed = sure("cem", 1, 0.9, 0.03), sure("cem", 9, 0.15, 0.09)
+    collapsed.flags = ["utility_collapse"]
+    line = by_name(*flat_noise(), works, collapsed)["cem"]
+    assert line["fvu_over_noise"] == pytest.approx(0.1)
+    assert (line["from_accuracy"], line["to_accuracy"]) == (0.9, 0.9)
+    assert np.isnan(by_name(*flat_noise(), collapsed)["cem"]["fvu_over_noise"])
 
 
 def test_the_gain_over_noise_at_a_loss_is_a_column():

@@ -61,15 +61,15 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
 def by_defense(board: Board) -> pd.DataFrame:
     """A line per defense: its advantage over noise on the accuracies that both were swept over,
     its rank by that, and the privacy at small losses of accuracy. Needs an undefended row to
-    measure losses from, and plain noise for the others."""
+    measure losses from, and plain noise for the others. Collapsed rows are left out, as there."""
     lines: dict[str, dict[str, object]] = {}
     advantages: dict[str, Estimate] = {}
     compared: dict[str, Compared] = {}
     for name, rows in board.by_defense.items():
         line = lines[name] = {"defense": name, "strengths": len(rows)}
-        first, others = rows[0], board.noise_beside(rows[0])
-        if others and first.role != "control":
-            own = [row for row in rows if row.seeds == first.seeds]
+        first, others = rows[0], [r for r in board.noise_beside(rows[0]) if not r.collapsed]
+        own = [row for row in rows if row.seeds == first.seeds and not row.collapsed]
+        if others and own and first.role != "control":
             own = others if first.role == "baseline" else own
             over, low, high = advantage(frontier(own), frontier(others))
             if enough_draws(over) and (found := estimated(over, first)):
