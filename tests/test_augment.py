@@ -7,7 +7,7 @@ from smashbench.bench.experiment.augment import augment
 from tests.test_train import settings
 
 
-def test_au_every_image_moves_by_a_draw_of_its_own():
+def test_every_image_moves_by_a_draw_of_its_own():
     x = torch.zeros(3000, 1, 9, 9)
     x[:, :, 4, 4] = 1
     torch.manual_seed(0)

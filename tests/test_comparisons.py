@@ -90,6 +90,9 @@ def test_one_strength_is_no_sweep():
     made = board(*rows)
     assert made.sweeps.set_index("defense").fvu_over_noise_joint_low["cem"] > 0
     assert not any("whole sweeps" in line for line in verdict(made))
+    collapsed = row("cem", 9, 0.15, 0.09)
+    collapsed.flags = ["utility_collapse"]
+    assert not any("whole sweeps" in line for line in verdict(board(*rows, collapsed)))
 
 
 def test_the_row_with_the_fewest_trainings_decides():

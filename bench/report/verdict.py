@@ -107,9 +107,13 @@ def _over_sweeps(board: Board) -> list[str]:
     """The defenses of several strengths that leave more than noise over their sweeps, by an
     interval for all defenses at once, in several trainings."""
     table = board.sweeps
-    better = table[(table.fvu_over_noise_joint_low > 0) & (table.strengths > 1)].defense
-    rows = board.by_defense
-    return [name for name in better if min(len(row.seeds) for row in rows[name]) >= TRAININGS]
+    better = table[table.fvu_over_noise_joint_low > 0].defense
+    rows = {name: [row for row in board.by_defense[name] if not row.collapsed] for name in better}
+    return [
+        name
+        for name, own in rows.items()
+        if len(own) > 1 and min(len(row.seeds) for row in own) >= TRAININGS
+    ]
 
 
 def difference(value: Sequence[float], digits: int) -> str:
