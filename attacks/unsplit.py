@@ -17,8 +17,10 @@ class UnSplit(Attack):
 
     Images and a copy of the client with other weights are changed in turns, so that the copy makes
     the releases of the images: ``steps`` of Adam on the images, with total variation (anisotropic,
-    squared, as published), then as many on the copy. Deviation: one copy serves all
-    releases of a call (the harness sends 500 at once), where the original fits a copy for each.
+    squared, as published), then as many on the copy. Deviations: one copy serves all
+    releases of a call (the harness sends 500 at once), where the original fits a copy for each;
+    ``rounds`` is a hundredth of the published 1,000 by default; Adam is without AMSGrad, there is
+    no penalty on the size of pixels, and they are kept in [0, 1] instead.
     Nothing says when it has converged, so it never has.
 
     Args:

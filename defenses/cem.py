@@ -136,9 +136,9 @@ class Refitted(Cem):
 
     Args:
         refresh_every: epochs between refits, after the warm-up.
-        refit: what refits see: ``epoch``, the features of the epoch before, augmented (as in the
-            code of Xia et al.); ``clean``, those of an evaluation pass over the training images,
-            which costs a second pass of the encoder.
+        refit: what refits see: ``epoch``, the features of the epoch before, augmented; ``clean``,
+            those of an evaluation pass over the training images, which costs a second pass of the
+            encoder. (Deviation: the code of Xia et al. makes such a pass over augmented images.)
         rounds: of Lloyd's algorithm or of EM, in a refit that goes on from the last.
         refit_share: share of these features that a refit sees, drawn anew for each.
         cem: the options of ``Cem``.

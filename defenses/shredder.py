@@ -15,9 +15,11 @@ class Shredder(Defense):
 
     z~ = z + t with t of the features' shape, the same for every image; penalty = -weight log Var t,
     which makes t large while the head learns to work with it. What is added is a constant, and an
-    attacker with pairs subtracts it without knowing it: every decoder has a bias. (The paper draws
-    from a few such tensors and measures mutual information; deviation: one tensor, trained with the
-    network instead of after it, and the logarithm, which bounds how fast it grows.)
+    attacker with pairs learns to subtract it: closed forms at once, a convolutional decoder with
+    more steps, since its biases are the same at every place. (The paper draws from a few such
+    tensors and measures mutual information; deviation: one tensor, trained with the network instead
+    of after it, and the logarithm, which bounds how fast it grows. Under Adam, whose steps have a
+    size that does not depend on the weight, the length of the training decides more than it.)
 
     Args:
         weight: of the penalty.
