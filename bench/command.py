@@ -1,7 +1,6 @@
 """The command line: ``smashbench``."""
 
 import argparse
-import os
 import shlex
 import signal
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from smashbench.bench import commands as do
 from smashbench.bench.errors import BenchError
+from smashbench.bench.output import patient
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,6 +19,10 @@ def main(arguments: list[str] | None = None) -> int:
     choice = parser().parse_args(arguments)
     try:
         return choice.command(choice)
+    except OSError as error:  # whatever a path meets that nobody thought of
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
     except Exception as error:
         datasets = sys.modules.get("smashbench.datasets")  # imports PyTorch: not always needed
         if not isinstance(error, BenchError | (datasets.DatasetError if datasets else BenchError)):
@@ -266,10 +270,6 @@ def _audit_options(audit: argparse.ArgumentParser) -> None:
 def entry() -> int:
     """The process ``smashbench``."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be stopped is to be interrupted
-    try:
+    with patient() as output:
         code = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return code
+    return code or (2 if output.full else 0)

@@ -122,6 +122,7 @@ def _minutes(choice: Namespace) -> float:
 
 def trial(choice: Namespace) -> int:
     """Runs single trials."""
+    from smashbench.bench.run.engines import RunOptions
     from smashbench.bench.run.execute import check_keys, run_single
     from smashbench.bench.store.saved_suite import read_suite, save_suite
     from smashbench.bench.store.store import Store
@@ -144,7 +145,8 @@ def trial(choice: Namespace) -> int:
     else:
         chosen = _saved(choice, folder)
         check_keys(chosen, choice.keys)
-    failures = run_single(chosen, choice.keys, folder, _data(choice), _minutes(choice))
+    options = RunOptions(folder, _data(choice), workers=1, minutes=_minutes(choice))
+    failures = run_single(chosen, choice.keys, options)
     return 1 if failures else 0
 
 

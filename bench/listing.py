@@ -30,7 +30,7 @@ def listed() -> str:
         for title, table in tables.items()
     }
     for name, model in MODELS.items():
-        descriptions["models"][name] += f": {_described(model())}"
+        descriptions["models"][name] += f": {_described(model)}"
     descriptions["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
     descriptions["suites"] = toml.names()
     room = 4 + max(len(name) for entries in descriptions.values() for name in entries)
@@ -43,11 +43,11 @@ def listed() -> str:
     return "\n".join(lines)
 
 
-def _described(model: Model) -> str:
+def _described(model: type[Model]) -> str:
     """What the client of a model sends, holds and computes, for 32x32 images."""
     try:
         with torch.device("meta"):  # shapes alone
-            split = model.build((3, 32, 32), 10)
+            split = model().build((3, 32, 32), 10)
             shape = split.feature_shape((3, 32, 32))
             operations = split.client_multiply_adds((3, 32, 32))
     except Exception as error:  # of a model of somebody's own

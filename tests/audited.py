@@ -7,6 +7,8 @@ from tests.worlds import images
 
 SOON = 0.001
 """Minutes in which no decoder is trained: closed forms are all there is."""
+DEALT = {"test_share": 0.3, "gigabytes": 4.0, "seed": 0, "trust_order": False}
+"""Options of ``prepared``: 60 of 200 images are scored."""
 
 
 def encoder(classes: int = 0) -> nn.Sequential:

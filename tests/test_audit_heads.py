@@ -11,7 +11,7 @@ from smashbench.bench.auditing.pairs import images_of, pairs_of
 from smashbench.bench.auditing.prepare import prepared
 from smashbench.bench.auditing.tuned import tuned_accuracy
 from smashbench.bench.errors import BenchError
-from tests.audited import SOON, encoder, pairs
+from tests.audited import DEALT, SOON, encoder, pairs
 
 
 def test_a_head_is_tuned_to_what_leaves_the_client():
@@ -24,8 +24,7 @@ def test_a_head_is_tuned_to_what_leaves_the_client():
     head = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
     before = deepcopy(head.state_dict())
     given = pairs_of(images_of(x, None, 16), z, y, None, repeated=False)
-    options = {"test_share": 0.3, "gigabytes": 4.0, "seed": 0, "trust_order": False}
-    world, accuracy, _ = prepared(given, None, head, **options)
+    world, accuracy, _ = prepared(given, None, head, **DEALT)
     tuned = tuned_accuracy(world, None, 30)
     assert tuned.mean > max(0.6, accuracy.mean + 0.2)
     assert world.accuracy() == accuracy

@@ -13,9 +13,8 @@ def said(fvu, share, converged=True, points=()):
     )
     facts = SimpleNamespace(aux=200, test=100)
     curve = [SimpleNamespace(pairs=n, estimates={"fvu": Estimate(v, v, v)}) for n, v in points]
-    return SimpleNamespace(
-        worst=worst, facts=facts, metrics=values, value=values.get, knowledge=curve
-    )
+    known = {"metrics": values, "value": values.get, "knowledge": curve, "unscored": []}
+    return SimpleNamespace(worst=worst, facts=facts, **known)
 
 
 def test_images_are_told_apart_where_the_whole_interval_says_so():

@@ -2,10 +2,12 @@
 
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT, bench
+from tests.commands import ROOT, bench, started
 
 
 def test_a_report_on_nothing_is_refused_and_overwrites_nothing(copy, refused):
@@ -37,6 +39,9 @@ def test_damaged_scores_are_refused(copy, refused):
         (["run", "cifar10"], ["needs a data folder", "--data", "fetch cifar10"]),
         (["run", "cifar10", "--data", "/nowhere"], ["/nowhere", "fetch cifar10"]),
         (["run", "smoke", "--set", "dataset.train=11"], ["multiples of ten"]),
+        (["run", "smoke", "--set", "attacks.gmm.pairs=9999"], ["gmm.pairs = 9999", "give fewer"]),
+        (["run", "smoke", "--set", "training.shift=32"], ["training.shift = 32", "give less"]),
+        (["run", "smoke", "--set", "start={epochs=1,shift=99}"], ["start.shift = 99", "give less"]),
         (["run", "smoke", "--only", "defense=nois"], ["unknown defense 'nois'; did you mean"]),
         (["run", "smoke", "--only", "attack"], ["field=value", "--only defense=noise"]),
         (["run", "smoke", "--only", "colour=red"], ["unknown field 'colour'"]),
@@ -87,3 +92,49 @@ def test_make_help_lists_every_target():
     phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY"))
     for target in phony.split()[1:]:
         assert f"  {target}" in text.stdout
+
+
+def test_a_reader_who_leaves_costs_no_report(run, tmp_path):
+    """As `| head -1` does: what is written is written, and the exit code is that of the command."""
+    process = started("report", run, "--out", tmp_path / "again")
+    process.stdout.close()
+    assert process.wait() == 0, process.stderr.read()
+    process.stderr.close()
+    assert (tmp_path / "again" / "leaderboard.csv").is_file()
+
+
+PRINTS = """\
+import sys
+from smashbench.bench.output import patient
+with patient() as output:
+    {}"""
+TWICE = "\n    ".join(['print("x" * 10**5)', "sys.stdout.flush()"] * 2)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_error():
+    code = f"{PRINTS.format(TWICE)}\nsys.exit(2 if output.full else 0)"
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
+def test_standard_output_may_be_closed_and_need_not_know_every_letter():
+    code = PRINTS.format('print("\\udcff")')
+    closed = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, code])
+    assert closed.returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert done.stdout == b"\\udcff\n"
+
+
+def test_a_path_that_nobody_thought_of_is_one_error(refused):
+    refused(["report", "x" * 300], "x" * 300, "File name too long")
+
+
+def test_a_run_into_the_folder_of_an_audit_is_refused(tmp_path, refused):
+    """Packs of both have the same name: one would replace the other."""
+    (tmp_path / "audit.json").write_text("{}")
+    refused(["run", "smoke", "--out", tmp_path], "holds an audit", "another --out")
+    assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]

@@ -8,11 +8,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import facts_of
 from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import DefenseFacts, DiagnosticFacts
 from smashbench.bench.report import figures, style, svg
+from smashbench.bench.report.attributes import LABELS
 from smashbench.bench.report.board import Board
+from smashbench.bench.report.comparisons import matched
 from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.rows import board_of, read
 from smashbench.bench.report.tables import as_text
@@ -22,6 +25,7 @@ from smashbench.bench.run.attempt import attempt
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml
+from smashbench.bench.suite.columns import FIXED, is_column
 from smashbench.bench.suite.source import source_of
 from smashbench.bench.suite.trial import Suite
 from smashbench.defenses import DEFENSES
@@ -234,6 +238,32 @@ def test_what_a_defense_declares_is_read_from_its_records(tmp_path):
     assert panels["my other score\nmine"].get_yscale() == "log"
     (line,) = panels["my score, in bananas\nmine"].get_lines()
     np.testing.assert_array_equal(line.get_ydata(), [1, 3])
+
+
+def test_what_is_a_column_of_every_board_is_known(tmp_path):
+    """What nothing else may be called is what is in the tables beside attacks and diagnostics."""
+    kept(tmp_path, ("none", "noise", "mine"))
+    board = read(tmp_path)
+    for frame in (board.to_frame(), matched(board)):
+        own = re.compile(r"(gmm|decoder)_(mse|ssim|psnr|fvu)(_low|_high)?")
+        rest = {name for name in frame if not own.fullmatch(name) and not is_column(name)}
+        assert rest == {name for name, facts in board.diagnostics.items() if facts.column}
+    made = {re.sub("_(low|high)$", "", name) for name in (*board.to_frame(), *matched(board))}
+    assert FIXED - made == {"attribute", "attribute_over_prediction"}
+    assert set(LABELS) == FIXED - made
+
+
+@pytest.mark.parametrize("name", ["accuracy", "worst_fvu", "payload", "accuracy_drop", "gmm_mse"])
+def test_a_diagnostic_hides_no_column(tmp_path, name):
+    """Of foreign records, too: it is named, whether every board has the column or an attack of
+    this one."""
+    facts = FACTS.model_copy(update={"diagnostics": {name: FACTS.diagnostics["my_score"]}})
+    kept(tmp_path, ("mine",), facts=facts, history=[{name: 7.0}])
+    with pytest.raises(BenchError, match=f"two columns of the tables would be called '{name}"):
+        read(tmp_path).to_frame()
+    hidden = FACTS.model_copy(update={"diagnostics": {name: FACTS.diagnostics["my_other"]}})
+    kept(tmp_path / "no column", ("mine",), facts=hidden, history=[{name: 7.0}])
+    assert not read(tmp_path / "no column").to_frame().eq(7.0).any().any()
 
 
 def test_the_group_of_a_defense_is_in_its_record_and_older_records_lack_it():

@@ -158,6 +158,35 @@ def accepted(folder: Path, key: str, thorough: bool = False) -> dict[str, set[st
     return dict(found)
 
 
+def test_a_suite_with_one_name_for_two_things_is_one_clear_error(folder):
+    """Tables would average them, or one would hide another."""
+    path = folder / "suite.json"
+    sound = path.read_text()
+
+    def worst(content):
+        content["attacks"][0]["label"] = "worst"
+
+    def two_attacks(content):
+        content["attacks"][1]["label"] = content["attacks"][0]["label"]
+
+    def two_defenses(content):
+        second = content["victims"][1] | {"seed": 1}
+        second["defense"] = second["defense"] | {"name": "noise"}
+        content["victims"].append(second)
+
+    for change, words in (
+        (worst, "attacks.worst: this name is a column"),
+        (two_attacks, "attacks.mean: two attacks have this name"),
+        (two_defenses, "defenses.kmeans_cem: two have this name at strength 0.5"),
+    ):
+        content = json.loads(sound)
+        change(content)
+        path.write_text(json.dumps(content))
+        with pytest.raises(BenchError, match=words) as caught:
+            read_suite(folder)
+        named(caught.value, folder, "suite.json is altered")
+
+
 def all_free(found: dict[str, set[str]]) -> None:
     """Only what ``FREE`` lists was accepted."""
     for place, done in found.items():

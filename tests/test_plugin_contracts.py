@@ -7,7 +7,7 @@ import pytest
 from smashbench.bench.suite.plugins import LOADED
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
-from tests.plugged import DEFENSE, unplugged
+from tests.plugged import DEFENSE, METRIC, unplugged
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -84,6 +84,24 @@ DATASETS = {"mine": Mine}
             "check", write(source.replace("\nDATASETS =", nothing), "no.py"), "--data", sets
         )
         assert "load returns NoneType: should be Split.build(...)" in done.stdout
+
+
+def test_what_is_wrong_with_an_engine_is_what_check_says(write, here, refused):
+    """Loading it for a run says so, and points here."""
+    engine = "from smashbench.bench.run.engines import Engine\n\n\n"
+    engine += "class Lazy(Engine):\n    pass\n\n\nENGINES = {'lazy': Lazy}\n"
+    path = write(engine)
+    refused(["list", "--plugin", path], "'lazy' has no close, submit, wait, workers", "check mine")
+    done = here("check", path)
+    assert done.returncode == 1
+    assert "FAILED  it has all methods of an engine" in done.stdout
+    assert "it has no close, submit, wait, workers" in done.stdout
+
+
+def test_a_metric_that_tables_could_not_show_breaks_its_contract(write, here):
+    done = here("check", write(METRIC.replace('"mae"', '"accuracy"')))
+    assert done.returncode == 1
+    assert "it would have columns of the tables that are something else's" in done.stdout
 
 
 def test_a_figure_has_no_contract_beyond_its_type(write, here):

@@ -188,6 +188,19 @@ def test_a_plugin_may_import_everything_of_a_module(write):
     assert source_of(trial)
 
 
+DIAGNOSED = (
+    DEFENSE.replace("import Defense", "import Defense, Diagnostic")
+    .replace("{", "{{")
+    .replace("}", "}}")
+    .replace('"by"', '"by"\n    diagnostics = {{"{name}": Diagnostic("mine", column=True)}}')
+)
+
+
+def test_a_diagnostic_that_is_no_column_has_any_name(write):
+    (loaded,) = plug([write(DIAGNOSED.format(name="accuracy").replace(", column=True", ""))])
+    assert loaded.tables == {"DEFENSES": ("shift",)}
+
+
 UNUSABLE = [
     (DEFENSE.replace("by: float", "by"), "an option whose type cannot be read"),
     (DEFENSE.replace("by: float = 0.5", "by: 'Gone' = 0.5"), "whose type cannot be read"),
@@ -208,6 +221,19 @@ UNUSABLE = [
     (ATTACK.replace('    kind = "closed_form"\n', ""), "should have a kind"),
     (ATTACK.replace("def reconstruct", "def rebuild"), "has no reconstruct"),
     ("import helpers_of_mine", "a plug-in is one file"),
+    (DIAGNOSED.format(name="accuracy"), "has a diagnostic 'accuracy', which is a column"),
+    (DIAGNOSED.format(name="worst_fvu"), "has a diagnostic 'worst_fvu', which is a column"),
+    (DIAGNOSED.format(name="accuracy_drop"), "a diagnostic 'accuracy_drop', which is a column"),
+    (METRIC.replace('"higher"', '"bigger"'), "has better = 'bigger': should be 'higher' or"),
+    (METRIC.replace("(0.0, 1.0)", "(1.0, 0.0)"), r"has bounds = \(1.0, 0.0\): should be"),
+    (METRIC.replace("(0.0, 1.0)", "1.0"), r"has bounds = 1.0: should be \(low, high\)"),
+    (METRIC.replace("digits=3", "digits=-1"), "has digits = -1"),
+    (METRIC.replace('label="MAE"', 'label=""'), "has no label"),
+    (METRIC.replace("score=mae", "score=None"), "either `score`, or `derive`"),
+    (METRIC.replace('"mae"', '"accuracy"'), "'accuracy' would have columns of the tables"),
+    (METRIC.replace('"mae"', '"attack"'), "'attack' would have columns of the tables"),
+    (METRIC.replace('"mae"', '"mse_attack"'), "'mse_attack' would have columns of the tables"),
+    (METRIC.replace('"mae"', '"mse_low"'), "'mse_low' would have columns of the tables"),
 ]
 
 
@@ -216,6 +242,29 @@ def test_what_no_suite_could_make_is_refused_when_it_is_loaded(write, source, wo
     with pytest.raises(BenchError, match=words):
         plug([write(source)])
     assert not LOADED
+
+
+def test_a_defense_that_cannot_be_made_is_one_error_with_its_line(write, refused):
+    """Whatever its constructor raises, alone and in a stack."""
+    path = write(DEFENSE.replace("self.by = by", "self.by = by / 0"))
+    line = path.read_text().splitlines().index("        self.by = by / 0") + 1
+    where = f"cannot be made: ZeroDivisionError: float division by zero (mine.py, line {line})"
+    for defense in ("shift={}", 'both={use=["noise","shift"]}'):
+        label = defense.partition("=")[0]
+        command = ["run", "smoke", "--plugin", path, "--dry-run", "--set", f"defenses.{defense}"]
+        refused(command, f"defenses.{label}: {where}")
+
+
+def test_a_model_that_cannot_be_made_is_listed_with_the_reason(write, here):
+    model = (
+        "from smashbench.bench.experiment.models import Model\n\n\n"
+        'class Broken(Model):\n    """Broken."""\n\n    def __init__(self) -> None:\n'
+        "        raise RuntimeError('no')\n\n    def build(self, image_shape, classes):\n"
+        "        ...\n\n\nMODELS = {'broken': Broken}\n"
+    )
+    done = here("list", "--plugin", write(model))
+    assert done.returncode == 0
+    assert "Broken.: cannot be built for 32x32 images: RuntimeError: no" in done.stdout
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.check import check
-from smashbench.bench.submitting.suites import TELL, _agrees, _otherwise, _summaries, scored_alike
+from smashbench.bench.submitting.scores import _agrees, scored_alike
+from smashbench.bench.submitting.suites import TELL, _otherwise, _summaries
 from smashbench.bench.suite.toml import load as load_suite
 from tests.audited import SOON, pairs
 from tests.test_merge import DEFENSE, submission

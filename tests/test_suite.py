@@ -9,6 +9,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.seeds import seed_for
 from smashbench.bench.suite import toml as suite
+from smashbench.bench.suite.columns import ambiguous
 from smashbench.bench.suite.config import key_of
 from smashbench.bench.suite.options import resolve
 from smashbench.defenses.kmeans_cem import KMeansCem
@@ -96,6 +97,10 @@ def test_use_names_the_component_of_a_preset():
         ("training.lr=inf", "training.lr = inf.*finite"),
         ("attacks.worst={use='gmm'}", "attacks.worst: this name is a column"),
         ("attacks.bound={use='gmm'}", "attacks.bound: this name is a column"),
+        ("attacks.attacks_over_train={use='gmm'}", "over_train: this name is a column"),
+        ("training.milestones=[1, 99]", "training.milestones = .*: epoch 99 never comes"),
+        ("training={epochs=2,milestones=[1],idle_epochs=2}", "idle_epochs = 2: nothing is learned"),
+        ("start={milestones=[99]}", "start.milestones = .*: epoch 99 never comes"),
         ("defenses.noise.strengths=[1, 1.0]", "strengths: 1 is there twice"),
         ("defenses.slot_attention.width=6", "multiple of 4"),
         ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),
@@ -159,6 +164,61 @@ def test_a_suite_that_is_not_there_or_not_toml(tmp_path):
     broken.write_text("model = \n")
     with pytest.raises(BenchError, match=r"broken.toml is not TOML: .*line 1"):
         suite.load(str(broken))
+
+
+def test_a_file_that_is_not_utf_8_is_one_error_with_what_to_do(tmp_path):
+    text = (suite.SUITES / "smoke.toml").read_text().replace('description = "', 'description = "é')
+    broken = tmp_path / "broken.toml"
+    for encoding in ("latin-1", "utf-16"):
+        broken.write_bytes(text.encode(encoding))
+        with pytest.raises(BenchError, match=r"broken.toml is not TOML: .*save it as UTF-8"):
+            suite.load(str(broken))
+
+
+def test_brackets_in_brackets_are_one_error(tmp_path):
+    deep = 3000 * "[" + 3000 * "]"
+    broken = tmp_path / "broken.toml"
+    broken.write_text(f"seeds = {deep}\n")
+    for name, settings in ((str(broken), []), ("smoke", [f"seeds={deep}"])):
+        with pytest.raises(BenchError, match="brackets in brackets") as caught:
+            suite.load(name, settings)
+        assert len(str(caught.value)) < 500
+
+
+def test_a_command_that_is_too_long_to_be_kept_is_refused_before_anything_runs():
+    with pytest.raises(BenchError, match="a results folder keeps 30,000: write a suite") as caught:
+        suite.load("smoke", [f"seeds={list(range(8000))}"])
+    assert len(str(caught.value)) < 500
+
+
+def test_an_attack_cannot_have_a_column_that_is_a_diagnostic_of_a_defense():
+    """``adversary_mse`` would be the error of an attack, or of the defender's own adversary."""
+    attack = "attacks.adversary={use='gmm'}"
+    with pytest.raises(BenchError, match=r"attacks\.adversary: 'adversary_mse' is a diagnostic"):
+        suite.load("smoke", [attack, "defenses.arl={}"])
+    stack = 'defenses.both={use=["arl", "noise"]}'  # where it is `arl_adversary_mse`
+    with pytest.raises(BenchError, match=r"attacks\.arl_adversary: 'arl_adversary_mse' is a"):
+        suite.load("smoke", [attack.replace("adversary", "arl_adversary"), stack])
+    assert suite.load("smoke", [attack, stack])
+
+
+def test_what_tables_could_not_tell_apart_is_named():
+    """Of a suite that somebody else made: a TOML file has every label once."""
+    victims = [trial.victim for trial in SMOKE.victims]
+    choices = list({trial.attack.label: trial.attack for trial in SMOKE.attacks}.values())
+    more = [each.model_copy(update={"seed": 7}) for each in victims]
+    assert ambiguous([*victims, *more], choices) == []
+    assert ambiguous(victims, [choices[0].model_copy(update={"label": "worst"})]) == [
+        "attacks.worst: this name is a column of the tables; choose another"
+    ]
+    first, second = (each.model_copy(update={"label": "same"}) for each in choices[:2])
+    assert ambiguous(victims, [first, second]) == ["attacks.same: two attacks have this name"]
+    noisy = next(each for each in victims if each.defense.label == "noise")
+    other = noisy.defense.model_copy(update={"name": "dropout"})
+    changes = {"defense": other}, {"training": noisy.training.model_copy(update={"epochs": 99})}
+    for change in changes:
+        (line,) = ambiguous([*victims, noisy.model_copy(update=change)], choices)
+        assert line.startswith(f"defenses.noise: two have this name at strength {other.strength}")
 
 
 def test_a_path_works_like_a_name(tmp_path):

@@ -13,6 +13,8 @@ SHUFFLES = 199
 """Of the pairs, each a dealing at random."""
 MOST_ALONE = 0.5
 """Share of images that are the only one of their kind from which kinds are not looked at."""
+UNITS = 1e-15, 1e15
+"""Between these, the unit in which features are sent hides nothing: squares of them are sound."""
 RELATED = 0.02
 """Share of dealings at random that may be as related as the pairs: more, and they are not."""
 
@@ -35,7 +37,8 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
     those from 0.
 
     Raises:
-        BenchError: some are not finite, or none differs from image to image.
+        BenchError: some are not finite, or none differs from image to image; or they are so large
+            or so small that squares of them, which attacks need, are not what they should be.
     """
     lows, highs = [], []
     for number, part in enumerate(features.split(AT_ONCE)):
@@ -56,6 +59,13 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
         raise BenchError(
             "features are the same for every image: the encoder ignores its input, or the wrong "
             "array was saved"
+        )
+    reach = float(torch.maximum(low.abs(), high.abs()).amax())
+    if not UNITS[0] <= reach <= UNITS[1]:
+        how = "divide" if reach > 1 else "multiply"
+        raise BenchError(
+            f"features reach {reach:.0e}: squares of such numbers are lost, and attacks would fail "
+            f"for that alone; {how} them all by one number, so that they reach about 1"
         )
     if constant / len(low) > 0.1:
         share = f"{constant} of {len(low)} features ({constant / len(low):.0%})"

@@ -3,10 +3,12 @@
 import os
 from argparse import Namespace
 from inspect import signature
+from math import inf, isfinite
 from pathlib import Path
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.report import Report, check
+from smashbench.bench.auditing.saved import check_folder
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.printed import aligned
@@ -34,27 +36,41 @@ def run(choice: Namespace) -> int:
 
 def _check_out(folder: Path) -> None:
     """Raises BenchError where nothing could be written, before an hour is spent."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise BenchError(f"--out {folder}: {there} is no folder that can be written to")
+    check_folder(folder)
 
 
 def _conditions(texts: list[str], option: str, better: str, other: str) -> list[tuple[str, float]]:
-    """``fvu=.5`` as a metric and a limit."""
+    """``fvu=.5`` as a metric and a limit that some audit would not keep.
+
+    Raises:
+        BenchError: it is not that.
+    """
     found = []
+    example = {"higher": "fvu=.5", "lower": "rank_1=.1"}[better]
     for text in texts:
         name, sign, value = text.partition("=")
         try:
             limit = float(value)
         except ValueError:
             sign = ""
-        if not sign or limit != limit:
-            raise BenchError(f"{option} {text}: write METRIC=VALUE, e.g. {option} fvu=.5")
+        if not sign or not isfinite(limit):
+            raise BenchError(f"{option} {text}: write METRIC=VALUE, e.g. {option} {example}")
         if name not in METRICS:
             raise BenchError(f"{option}: {unknown('metric', name, METRICS)}")
         if METRICS[name].better != better:
             raise BenchError(
                 f"{option} {text}: a {METRICS[name].better} {name} is more private: use {other}"
+            )
+        low, high = METRICS[name].bounds
+        if limit <= low if better == "higher" else limit >= high:
+            where = f"is at least {low:g}" if high == inf else f"lies between {low:g} and {high:g}"
+            share = f"{limit / 100:g}".removeprefix("0")
+            meant = f"; for {limit:g} % write {name}={share}" * (low == 0 and 1 < limit < 100)
+            raise BenchError(
+                f"{option} {text}: {name} {where}, so that every audit keeps to that{meant}"
             )
         found.append((name, limit))
     return found

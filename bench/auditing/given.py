@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from smashbench.attacks.base import AttackError
+from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.victim import Victim
 from smashbench.defenses import Defense
@@ -30,7 +31,8 @@ class Dumped(nn.Module):
 
 
 class Called(nn.Module):
-    """Somebody's encoder or head: a module, or any function of a batch.
+    """Somebody's encoder or head: a module, or any function of a batch. It is given a copy, and
+    may work in place.
 
     Args:
         function: takes a tensor (B, ...) and returns a tensor or an array of B rows.
@@ -40,16 +42,18 @@ class Called(nn.Module):
     def __init__(self, function: Callable[[Tensor], Any], what: str) -> None:
         super().__init__()
         self.function, self.what = function, what
+        self.shape: tuple[int, ...] | None = None
+        """Of one row of what it returned first."""
 
     def forward(self, x: Tensor) -> Tensor:
         try:
-            found = self.function(x)
+            found = self.function(x.clone())
         except (Exception, SystemExit) as error:
             batch = f"a batch {tuple(x.shape)} of float32"
             why = f"{type(error).__name__}: {error}"
             raise BenchError(f"the {self.what} fails on {batch}: {why}") from error
         if isinstance(found, np.ndarray):
-            found = torch.from_numpy(np.ascontiguousarray(found)).to(x.device)
+            found = tensor_of(found, f"what the {self.what} returns").to(x.device)
         if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(x):
             shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             hint = "; a function that makes it takes no argument" * isinstance(found, nn.Module)
@@ -57,6 +61,18 @@ class Called(nn.Module):
                 f"the {self.what} returns {shown} for a batch of {len(x)}: should be a tensor with "
                 f"a row for each{hint}"
             )
+        if found.is_complex():
+            raise BenchError(
+                f"the {self.what} returns complex numbers: should be real; to send both parts, "
+                "return torch.view_as_real(z)"
+            )
+        shape = tuple(found.shape[1:])
+        if shape != (self.shape or shape):
+            raise BenchError(
+                f"the {self.what} returns {self.shape} for an image of one batch and {shape} of "
+                "another: should be one shape whatever the batch; pad or cut it to that"
+            )
+        self.shape = shape
         return found.float()
 
 

@@ -1,6 +1,7 @@
 """What is audited: images and, for each, features, a label and the group it belongs to."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from smashbench.attacks.similarity import WINDOW
-from smashbench.bench.auditing.tensors import tensor_of
+from smashbench.bench.auditing.tensors import tensor_of, unreadable
 from smashbench.bench.errors import BenchError
 from smashbench.datasets.folders import is_image, read_images
 
@@ -98,7 +99,7 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
     Raises:
         BenchError: they are not images, or it is not clear which axis is which.
     """
-    if isinstance(value, str | Path) and Path(value).is_dir():
+    if isinstance(value, str | Path) and os.path.isdir(value):  # "" is none
         return _from_folder(Path(value), size)
     found = tensor_of(value, "images")
     shape = tuple(found.shape)
@@ -125,7 +126,7 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
         least = f"{WINDOW}x{WINDOW}"
         raise BenchError(f"images {shape}: should be at least {least} pixels, and more than none")
     if found.dtype == torch.uint8:
-        return Images(found)
+        return Images(_not_black(found))
     if not found.is_floating_point():
         raise BenchError(
             f"images are {_type(found)}: should be uint8 in 0..255 or floats in [0, 1]"
@@ -144,15 +145,48 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
     return Images(found)
 
 
+def _not_black(images: Tensor) -> Tensor:
+    """Images in uint8, as they are.
+
+    Raises:
+        BenchError: none has a pixel above 2, as if they had been in [0, 1] before.
+    """
+    low, high = _span(images)
+    if high <= 2:
+        raise BenchError(
+            f"images span [{low:.0f}, {high:.0f}] of 255: all are black; save those in [0, 1] as "
+            "floats, or times 255"
+        )
+    return images
+
+
 def _from_folder(folder: Path, size: int) -> Images:
     if not WINDOW <= size <= 1024:
         raise BenchError(f"--size {size}: should be from {WINDOW} to 1024 pixels")
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and is_image(path))
+    try:
+        paths = sorted(path for path in _files(folder) if is_image(path) and path.is_file())
+    except OSError as error:
+        raise unreadable("images", folder, error) from None
     if not paths:
         raise BenchError(f"images: {folder} holds no image file")
     parents = {parent: n for n, parent in enumerate(sorted({path.parent for path in paths}))}
     numbers = torch.tensor([parents[path.parent] for path in paths])
-    return Images(read_images(paths, size, folder.name), numbers)
+    return Images(_not_black(read_images(paths, size, folder.name)), numbers)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All that lies in a folder and below it, but for folders.
+
+    Raises:
+        OSError: one of the folders cannot be read; without its images, others would be numbered
+            as theirs.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(place, name) for name in names)
 
 
 def pairs_of(

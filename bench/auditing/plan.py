@@ -24,6 +24,7 @@ from smashbench.attacks.ridge import Ridge
 from smashbench.bench.auditing.budget import NEVER, Clock, Fit, Pace, pace_of, ridge_bytes
 from smashbench.bench.auditing.given import Called, Dumped, differentiable
 from smashbench.bench.auditing.world import AuditedAttack, LeftOutError, World
+from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
 
 MIXED = 1024
@@ -189,7 +190,11 @@ PLANNED: Mapping[str, Callable[[Situation], Choice]] = {
 
 
 def attacked(now: Situation) -> tuple[list[AuditedAttack], dict[str, str]]:
-    """Runs all attacks that can be run; returns them, and why others were left out."""
+    """Runs all attacks that can be run; returns them, and why others were left out.
+
+    Raises:
+        BenchError: none that sees one release could be run.
+    """
     found, left_out = [], {}
     for name, choose in PLANNED.items():
         choice = choose(now)
@@ -202,6 +207,9 @@ def attacked(now: Situation) -> tuple[list[AuditedAttack], dict[str, str]]:
             now.took[name] = found[-1].seconds
         except LeftOutError as error:
             left_out[name] = str(error)
+    if not any(each.results.threat_model.one_release for each in found):
+        why = "; ".join(f"{name}: {left_out[name]}" for name in left_out)
+        raise BenchError(f"no attack could be run, so that nothing is shown: {why}")
     return found, left_out
 
 

@@ -15,6 +15,7 @@ from smashbench.bench.auditing.report import FEW_GROUPS
 from smashbench.bench.auditing.world import LEAST, World, dealt
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import floors_of
+from smashbench.bench.experiment.results import Floors
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.run.perform import accelerator
 from smashbench.datasets import Part, Split
@@ -74,7 +75,7 @@ def prepared(
         repeated=pairs.repeated,
         encoder=encoder or Dumped(),
         head=None if head is None else called(head, "head").to(device),
-        floors=floors_of(split),
+        floors=_floors(split, test),
         seed=seed,
     )
     if groups is not None and (number := len(groups[test].unique())) < FEW_GROUPS:
@@ -132,6 +133,27 @@ def _split(pairs: Pairs, groups: Tensor | None, aux: Tensor, test: Tensor) -> Sp
     )
 
 
+def _floors(split: Split, numbers: Tensor) -> Floors:
+    """What needs no attack, on scored images of these numbers (n,).
+
+    Raises:
+        BenchError: a metric has no value for some of them.
+    """
+    try:
+        return floors_of(split)
+    except ValueError as error:
+        pixels = split.test.x.flatten(1)
+        flat = numbers[pixels.amax(1) - pixels.amin(1) <= FLAT]
+        which = f": {len(flat)} are of one colour, image {flat[0]} the first" * bool(len(flat))
+        raise BenchError(
+            f"the images cannot be scored ({error}){which}; leave out images that show nothing"
+        ) from None
+
+
+FLAT = 2.5 / 255
+"""Between the pixels of an image of one colour, at most."""
+
+
 def _accuracy(world: World, *, known: bool) -> tuple[Estimate | None, list[str]]:
     """Of the head, and what is odd about it.
 
@@ -142,11 +164,17 @@ def _accuracy(world: World, *, known: bool) -> tuple[Estimate | None, list[str]]
         unused = ["Labels say what a defense would cost with --head alone; there is none."]
         return None, unused if known else []
     classes = world.split.classes
-    logits = world.head(world.victim().protect(world.z_test[:2]))
+    z = world.victim().protect(world.z_test)
+    logits = world.head(z[:2])
     if logits.ndim != 2 or logits.shape[1] < max(classes, 2):
         raise BenchError(
             f"the head returns {tuple(logits.shape)} for two releases: should be (2, classes), and "
             f"labels go up to {classes - 1}"
+        )
+    if nan := sum(int(world.head(part).isnan().any(1).sum()) for part in z.split(64)):
+        raise BenchError(
+            f"the head returns NaN for {nan} of {len(z)} images: should be a number for "
+            "each class; mend the head, or leave such images out"
         )
     if not known:
         return None, ["Without --labels nothing says what a defense would cost."]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from smashbench.bench.auditing.curves import CurvePoint, WhatIf
 from smashbench.bench.auditing.plan import strongest
-from smashbench.bench.auditing.world import AuditedAttack
+from smashbench.bench.auditing.world import UNSCORED, AuditedAttack
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import Floors
@@ -88,6 +88,11 @@ class Report:
     def worst(self) -> AuditedAttack:
         """The attack with the lowest mean squared error among those that see one release."""
         return strongest(self.attacks)
+
+    @property
+    def unscored(self) -> list[str]:
+        """Attacks that were run and left out, because what they rebuild has no score."""
+        return [name for name, why in self.left_out.items() if why.startswith(UNSCORED)]
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -167,15 +172,16 @@ class Report:
         submission of to a folder; returns their paths.
 
         Args:
-            folder: made if it is not there.
+            folder: made if it is not there; an earlier audit in it is replaced.
             gallery: whether images are shown, original and rebuilt.
 
         Raises:
-            BenchError: the folder cannot be written to.
+            BenchError: the folder cannot be written to, or holds the run of a suite.
         """
         from smashbench.bench.auditing.page import write
-        from smashbench.bench.auditing.saved import save_audit
+        from smashbench.bench.auditing.saved import check_folder, save_audit
 
+        check_folder(Path(folder))
         written = write(self, Path(folder), without=() if gallery else ("gallery",))
         return [*written, *save_audit(self, Path(folder))]
 
@@ -196,7 +202,8 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         report: of an audit.
         conditions: metrics and limits. A metric whose higher values are more private has to be at
             least its limit, with its whole interval; the others at most theirs. Without a
-            trained attack that has converged, or with few scored groups, nothing is shown.
+            trained attack that has converged, with one that could not be scored, or with few
+            scored groups, nothing is shown.
     """
     failures = []
     conditions = list(conditions)
@@ -210,6 +217,11 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         failures.append(
             "no decoder has converged, so that a longer one would get further and no limit is "
             "shown to be kept: give a larger --budget"
+        )
+    if conditions and report.unscored:
+        failures.append(
+            "what these attacks rebuild could not be scored, so that no limit is shown to be "
+            f"kept: {', '.join(report.unscored)}; the page says why"
         )
     groups = report.facts.groups
     if conditions and groups is not None and groups < FEW_GROUPS:

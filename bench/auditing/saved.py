@@ -16,6 +16,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.results import AttackResults, Floors
 from smashbench.bench.frozen import Frozen, Name, Number, explain
 from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.report.verdict import listed
 from smashbench.bench.store.archive import archive_of
 from smashbench.bench.store.files import ALTERED, DamagedError, write_whole
 from smashbench.bench.store.store import Store
@@ -97,6 +98,34 @@ def save_audit(report: Report, folder: Path) -> list[Path]:
     return [folder / AUDIT, folder / SCORES]
 
 
+def foreign(folder: Path) -> str:
+    """What a folder, or the pack in it, holds that no audit made, such as the run of a suite;
+    empty where there is nothing."""
+    if (folder / "suite.json").exists():
+        return "suite.json"
+    if any(folder.glob("records/*.json")):
+        return "records"
+    if not (folder / Store.PACK).exists():
+        return ""
+    names = Store(folder).packed_names()
+    if AUDIT not in names or names - {AUDIT, SCORES, *TABLES}:
+        return f"{Store.PACK} with {listed(sorted(names))}" if names else f"{Store.PACK}, damaged"
+    return ""
+
+
+def check_folder(folder: Path) -> None:
+    """Refuses to write an audit beside the run of a suite, whose pack its own would replace.
+
+    Raises:
+        BenchError: names what is there.
+    """
+    if found := foreign(folder):
+        raise BenchError(
+            f"{folder} holds something else than an audit ({found}), which the pack of an audit "
+            "would replace: give another --out DIR"
+        )
+
+
 def is_audit(folder: Path) -> bool:
     """Whether a folder, or the pack that is in it, is an audit's."""
     return Store(folder).has(AUDIT)
@@ -151,9 +180,15 @@ def pack_audit(folder: Path) -> Path:
     returns its path.
 
     Raises:
-        BenchError: as ``read_audit``; the folder cannot be written to.
+        BenchError: as ``read_audit``; there is the run of a suite, too, whose pack it would
+            replace; the folder cannot be written to.
     """
     read_audit(folder)
+    if found := foreign(folder):
+        raise BenchError(
+            f"{folder} holds more than an audit ({found}), which its pack would replace: move "
+            f"{AUDIT}, {SCORES} and the tables of the audit to a folder of their own, and pack that"
+        )
     store = Store(folder)
     packed = not (folder / AUDIT).exists()  # else tables in an older pack are of another audit
     there = [name for name in TABLES if (folder / name).exists() or (packed and store.has(name))]

@@ -38,17 +38,23 @@ def tensor_of(value: Any, what: str) -> Tensor:
     if not isinstance(value, str | Path):
         kind = type(value).__name__
         raise BenchError(f"{what}: should be an array, a tensor or a path; it is {kind}")
-    path, name = _named(str(value))
+    if not str(value):
+        raise BenchError(f"{what}: the path is empty; give the file that they are in")
+    try:
+        path, name = _named(str(value))
+        there, is_file = path.exists(), path.is_file()
+    except OSError as error:
+        raise unreadable(what, value, error) from None
     if path.suffix.lower() in PICKLES:
         raise BenchError(
             f"{what}: {path} may be a pickle, which can run code and is never read; save it with "
             "numpy.save or safetensors.torch.save_file"
         )
-    if not path.exists():
+    if not there:
         raise BenchError(f"{what}: there is no file {path}")
     if path.suffix.lower() not in SUFFIXES:
         raise BenchError(f"{what}: {path} should be a file {', '.join(SUFFIXES)}")
-    if not path.is_file():
+    if not is_file:
         raise BenchError(f"{what}: {path} is no file")
     if (magic := MAGIC.get(path.suffix.lower())) and not _begins(path, magic):
         raise BenchError(f"{what}: {path} is no {path.suffix} file; save it with numpy.save")
@@ -69,6 +75,12 @@ def tensor_of(value: Any, what: str) -> Tensor:
                 "numbers: numpy.save(path, numpy.stack(list_of_arrays))"
             ) from None
         raise BenchError(f"{what}: {path} cannot be read ({error})") from None
+
+
+def unreadable(what: str, path: object, error: OSError) -> BenchError:
+    """What to say where a path cannot be looked at, or read."""
+    why = error.strerror or str(error)
+    return BenchError(f"{what}: {error.filename or path} cannot be read ({why})")
 
 
 def _begins(path: Path, magic: bytes) -> bool:
@@ -102,8 +114,9 @@ def _only(name: str, names: list[str], what: str, path: Path) -> str:
 
 
 def _as_tensor(array: np.ndarray, what: str, place: object) -> Tensor:
+    where = what if place == what else f"{what}: {place}"
     if array.dtype.hasobject:
-        raise BenchError(f"{what}: {place} holds Python objects, not numbers")
+        raise BenchError(f"{where} holds Python objects: should be an array of numbers")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(step < 0 for step in array.strides):
@@ -113,4 +126,4 @@ def _as_tensor(array: np.ndarray, what: str, place: object) -> Tensor:
             warnings.simplefilter("ignore", UserWarning)
             return torch.from_numpy(array)
     except TypeError:
-        raise BenchError(f"{what}: {place} holds {array.dtype}: should be numbers") from None
+        raise BenchError(f"{where} holds {array.dtype}: should be numbers") from None

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from smashbench.bench.experiment.scoring import ATTACK_FAILED
 from smashbench.bench.report.statistics import Estimate
+from smashbench.bench.report.verdict import listed
 
 if TYPE_CHECKING:
     from smashbench.bench.auditing.report import Report
@@ -48,6 +49,11 @@ def verdict(report: "Report") -> list[str]:
         elif report.knowledge:
             most = report.knowledge[-1].pairs
             told.append(f"With {most:,} pairs the attacker rebuilds less than half of that.")
+    if report.unscored:
+        told.append(
+            f"What {listed(report.unscored)} rebuilt could not be scored, so that the encoder may "
+            "leak more than this: see what was not tried."
+        )
     if not worst.results.converged:
         told.append(
             f"The attack {worst.name} was still getting better when its time was up: the encoder "

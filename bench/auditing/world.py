@@ -23,6 +23,9 @@ from smashbench.datasets import Split
 from smashbench.defenses import Defense
 from smashbench.defenses.stack import Stack
 
+UNSCORED = "what it rebuilds cannot be scored"
+"""How the reason begins why an attack is left out that may have leaked much."""
+
 
 class LeftOutError(Exception):
     """An attack could not be run; the message says why."""
@@ -109,6 +112,8 @@ class World:
             done = attack_victim(target, attack, name, self.split, self.floor, [self.seed])
         except (AttackError, LostError) as error:
             raise LeftOutError(str(error)) from None
+        except ValueError as error:  # its reconstructions are not finite, or a metric is not
+            raise LeftOutError(f"{UNSCORED}: {error}") from None
         except CrashedError as error:
             raise LeftOutError(str(error).splitlines()[-1]) from None
         return AuditedAttack(

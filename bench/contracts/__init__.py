@@ -8,6 +8,7 @@ from smashbench.bench.contracts.attack import ATTACK
 from smashbench.bench.contracts.base import Check, Subject, UncheckedError, failure_of
 from smashbench.bench.contracts.dataset import DATASET
 from smashbench.bench.contracts.defense import DEFENSE
+from smashbench.bench.contracts.engine import ENGINE
 from smashbench.bench.contracts.metric import METRIC
 from smashbench.bench.contracts.model import MODEL
 from smashbench.bench.contracts.options import OPTIONS
@@ -19,6 +20,7 @@ CONTRACTS: dict[str, tuple[Check, ...]] = {
     "DATASETS": (*OPTIONS, *DATASET),
     "MODELS": (*OPTIONS, *MODEL),
     "METRICS": METRIC,
+    "ENGINES": ENGINE,
 }
 """By the tables of a plug-in."""
 

@@ -1,6 +1,5 @@
 """What a contract is: checks that every component of a kind passes."""
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from smashbench.bench.errors import BenchError, line_in
-from smashbench.bench.suite.options import options_of
+from smashbench.bench.errors import BenchError
+from smashbench.bench.suite.options import options_of, place_in
 
 
 class BrokenError(Exception):
@@ -72,15 +71,7 @@ def failure_of(check: Check, subject: Subject) -> str | None:
     except (BrokenError, BenchError) as error:
         return str(error)
     except Exception as error:
-        text = f"{type(error).__name__}: {error}{_place(error, subject.component)}"
+        text = f"{type(error).__name__}: {error}{place_in(subject.component, error)}"
         begun = "_modules" not in str(error) and "Module.__init__()" not in str(error)
         return text if begun else f"{text}; call super().__init__(shape, classes) first"
     return None
-
-
-def _place(error: Exception, component: Any) -> str:
-    """The line of the component's own file that an error came through last."""
-    module = sys.modules.get(getattr(component, "__module__", ""))
-    file = str(getattr(module, "__file__", ""))
-    line = line_in(file, error)
-    return f" ({Path(file).name}, line {line})" if line else ""

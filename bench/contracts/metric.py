@@ -8,6 +8,7 @@ from torch import Tensor
 
 from smashbench.bench.contracts.base import Check, Subject, require
 from smashbench.bench.experiment.metrics import METRICS, Collective, Metric
+from smashbench.bench.suite.kinds import unusable
 
 IMAGES = 6
 NOISES = (0.0, 0.1, 0.5)
@@ -40,15 +41,8 @@ def _values(metric: Metric, x: Tensor, guess: Tensor) -> np.ndarray:
 
 
 def _declared(subject: Subject) -> None:
-    metric: Metric = subject.component
-    require(
-        (metric.score is None) == (metric.derive is not None) == bool(metric.of),
-        "it has either `score`, or `derive` and the name of the metric it is derived `of`",
-    )
-    require(metric.better in ("higher", "lower"), "better should be 'higher' or 'lower'")
-    require(metric.bounds[0] < metric.bounds[1], f"bounds = {metric.bounds} should be (low, high)")
-    require(bool(metric.label), "it has no label")
-    require(metric.digits >= 0, f"digits = {metric.digits}: those after the point, 0 or more")
+    why = unusable(subject.component)
+    require(not why, f"it {why}")
 
 
 def _per_image(subject: Subject) -> None:

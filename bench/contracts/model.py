@@ -47,6 +47,23 @@ def _alone(subject: Subject) -> None:
     )
 
 
+def _unchanged(subject: Subject) -> None:
+    """What they are given is attacked and scored afterwards."""
+    split, x = _built(subject), torch.rand(4, 3, SIZE, SIZE)
+    with torch.no_grad():
+        for training in (False, True):
+            z = split.encoder.eval()(x.clone())
+            noisy = z + torch.randn_like(z)  # as defenses make it: negative, too
+            for name, part, given in (("encoder", split.encoder, x), ("head", split.head, noisy)):
+                before = given.clone()
+                part.train(training)(given)
+                require(
+                    torch.equal(given, before),
+                    f"the {name} changes its input in place: let its first layers return something "
+                    "new, such as nn.ReLU() without inplace=True",
+                )
+
+
 def _victim(subject: Subject) -> None:
     first, second = (
         Victim(subject.component(), Defense, (3, SIZE, SIZE), CLASSES) for _ in range(2)
@@ -64,5 +81,6 @@ MODEL = (
     Check("features lie in (0, 1)", _features),
     Check("the head gives a logit for each class", _head),
     Check("images of a batch do not meet", _alone),
+    Check("encoder and head leave their input as it is", _unchanged),
     Check("its weights are all that there is to it", _victim),
 )

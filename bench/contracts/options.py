@@ -45,13 +45,14 @@ def _keyword_only(subject: Subject) -> None:
             )
 
 
-def _usable(subject: Subject) -> None:
+def usable(subject: Subject) -> None:
+    """Whatever else it does, it can be loaded from a plug-in."""
     why = unusable(subject.component)
     require(not why, f"it {why}")
 
 
 def _documented(subject: Subject) -> None:
-    _usable(subject)
+    usable(subject)
     documented = "".join(base.__doc__ or "" for base in subject.component.__mro__)
     for option in options_of(subject.component).model_fields:
         require(
@@ -64,5 +65,5 @@ OPTIONS = (
     Check("it has a name and says what it is", _described),
     Check("its options are keyword-only, with types and defaults", _keyword_only),
     Check("every option is documented", _documented),
-    Check("a suite can make it, with its defaults", _usable),
+    Check("a suite can make it, with its defaults", usable),
 )

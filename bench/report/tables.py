@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS, Collective
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.comparisons import OVER_NOISE, matched
@@ -15,6 +16,7 @@ from smashbench.bench.report.printed import aligned, leaderboard_cells
 from smashbench.bench.report.statistics import Estimate, columns, ends
 from smashbench.bench.report.verdict import summary
 from smashbench.bench.store.files import write_whole
+from smashbench.bench.suite.columns import is_column
 
 WHOLE = (
     *("seed", "attack_seed", "seeds", "missing_trials", "strengths", "rank_best", "rank_worst"),
@@ -30,51 +32,76 @@ WHOLE = (
 """Columns of whole numbers, some of which may be missing."""
 
 
+class _Line(dict[str, Any]):
+    """A line of a table, no two of whose columns have one name."""
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        for name in columns:
+            if name in self:
+                raise _twice(name)
+        self.update(columns)
+
+
+def _twice(column: str) -> BenchError:
+    return BenchError(
+        f"two columns of the tables would be called {column!r}: rename the diagnostic, the attack "
+        "or the metric that one of them is of, or leave out the folder that it came in"
+    )
+
+
 def leaderboard(board: Board) -> pd.DataFrame:
-    """A line per defense and strength, in the suite's order; docs/columns.md says what is in it."""
+    """A line per defense and strength, in the suite's order; docs/columns.md says what is in it.
+
+    Raises:
+        BenchError: a diagnostic, an attack or a metric has the name of another column.
+    """
     compared = board.over_noise
     attacks = list(dict.fromkeys(t.attack.label for t in board.suite.attacks if t.attack))
     shown = [name for name, facts in board.diagnostics.items() if facts.column]
-    return pd.DataFrame(
-        [
-            _line(row, board.metrics, attacks, compared.get(row.key, {}))
-            | {name: row.last(name) for name in shown}
-            for row in board.rows
-        ]
-    )
+    if taken := list(filter(is_column, shown)):
+        raise _twice(taken[0])
+    lines = []
+    for row in board.rows:
+        line = _line(row, board.metrics, attacks, compared.get(row.key, {}))
+        line.add({name: row.last(name) for name in shown})
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def _line(
     row: Row, metrics: list[str], attacks: list[str], compared: dict[str, Estimate | None]
-) -> dict[str, Any]:
+) -> _Line:
     worst = row.worst_attack()
-    line: dict[str, Any] = {
-        "defense": row.defense,
-        "strength": row.strength,
-        "seeds": len(row.seeds),
-        "missing_trials": row.missing,
-        **columns("accuracy", row.accuracy),
-        "worst_attack": worst,
-        "worst_knowledge": row.attacks[worst].threat.knowledge if worst else None,
-    }
+    line = _Line(
+        {
+            "defense": row.defense,
+            "strength": row.strength,
+            "seeds": len(row.seeds),
+            "missing_trials": row.missing,
+            **columns("accuracy", row.accuracy),
+            "worst_attack": worst,
+            "worst_knowledge": row.attacks[worst].threat.knowledge if worst else None,
+        }
+    )
     for name in metrics:
-        line |= columns(f"worst_{name}", row.worst(name) if row.worst_attack(name) else None)
+        line.add(columns(f"worst_{name}", row.worst(name) if row.worst_attack(name) else None))
     for name in metrics:
         if METRICS[name].score and name != "mse":
-            line[f"worst_{name}_attack"] = row.worst_attack(name)
+            line.add({f"worst_{name}_attack": row.worst_attack(name)})
     for name, estimate in row.inferred.items():
-        line |= columns(name, estimate)
+        line.add(columns(name, estimate))
     for name in OVER_NOISE:
-        line |= columns(name, compared.get(name))
-    line |= ends("fvu_over_noise_joint", compared.get("fvu_over_noise_joint"))
-    line |= {"bound_mse": row.bound, "optimum_mse": row.optimum}
+        line.add(columns(name, compared.get(name)))
+    line.add(ends("fvu_over_noise_joint", compared.get("fvu_over_noise_joint")))
+    line.add({"bound_mse": row.bound, "optimum_mse": row.optimum})
     for attack in attacks:
         found = row.attacks[attack].estimates if attack in row.attacks else {}
         for name in (name for name in metrics if not isinstance(METRICS[name], Collective)):
-            line |= columns(f"{attack}_{name}", found.get(name))
-    line["flags"] = " ".join(row.flags)
+            line.add(columns(f"{attack}_{name}", found.get(name)))
     names = ("payload", "client_parameters", "client_multiply_adds")
-    return line | {name: getattr(row.record, name, None) for name in names}
+    last = {name: getattr(row.record, name, None) for name in names}
+    line.add({"flags": " ".join(row.flags), **last})
+    return line
 
 
 def costs(board: Board) -> pd.DataFrame:

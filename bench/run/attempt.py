@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,7 +24,8 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.results import AttackResults, VictimResults
 from smashbench.bench.frozen import explain
 from smashbench.bench.run.survey import COUNTS, counts, parent_of, standing_of
-from smashbench.bench.store.files import unwritable
+from smashbench.bench.store.failures import write_failure
+from smashbench.bench.store.files import Stamp, stamp_of, unwritable
 from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.record import FailedRecord
 from smashbench.bench.store.store import Store
@@ -60,6 +61,7 @@ def attempt(
     folder: Path,
     data: Path | None,
     minutes: float,
+    failures: Mapping[str, Stamp] | None = None,
     keep: bool = False,
     plugins: Sequence[Path] = (),
 ) -> Outcome:
@@ -71,6 +73,8 @@ def attempt(
         data: the data folder.
         minutes: time limit, after which this process ends, with the traceback of every thread
             in the trial's log.
+        failures: the stamps of the records that said, when the run began, why trials had failed. A
+            later one is another run's, which need not be repeated. None: of anything.
         keep: records of code that has changed since count as done.
         plugins: files of components that the suite needs.
     """
@@ -82,9 +86,13 @@ def attempt(
         with store.claim(trial.key) as ours:
             if not ours:
                 return Outcome("busy")
-            state = standing_of(trial, store, keep=keep).state
+            standing = standing_of(trial, store, keep=keep)
+            state = standing.state
             if state in COUNTS:
                 return Outcome("done")
+            stamp = stamp_of(store.record_path(trial.key))
+            if state == "failed" and failures is not None and stamp != failures.get(trial.key):
+                return Outcome("failed", standing.cause)
             rescored = state == "unscored"  # of which everything is there, without the weights
             if trial.parent and not rescored and not counts(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
@@ -112,7 +120,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     except OversizedError as error:
         if again:  # it was a metric's: what was attacked stays
             return not_scored(trial, store, str(error))
-        store.write(failure(trial, str(error), left_out=True))
+        write_failure(store, failure(trial, str(error), left_out=True))
         return Outcome("done")
     except AttackError as error:
         cause = f"AttackError: {error}"
@@ -126,7 +134,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     print(cause, file=sys.stderr)
     if again:
         return not_scored(trial, store, cause.splitlines()[-1])
-    store.write(failure(trial, cause))
+    write_failure(store, failure(trial, cause))
     return Outcome("failed", cause)
 
 
@@ -176,7 +184,7 @@ def lost(trial: Trial, store: Store, how: str, *, since: int, keep: bool = False
         if state == "unscored":
             return not_scored(trial, store, how)
         cause = cause_of_loss(trial, store, how, since)
-        store.write(failure(trial, cause))
+        write_failure(store, failure(trial, cause))
         return Outcome("failed", cause)
 
 

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.run.attempt import Outcome, attempt, log_size, lost
 from smashbench.bench.run.engines import ENGINES, RunOptions
+from smashbench.bench.run.engines.base import Work
+from smashbench.bench.run.engines.local import Local
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
-from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
-from smashbench.bench.run.survey import Standing, left_behind, mend
+from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of
+from smashbench.bench.store.files import stamp_of
 from smashbench.bench.store.saved_suite import keep_sources, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
@@ -86,15 +88,29 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
 
 
 def _check_data(suite: Suite, options: RunOptions) -> None:
-    """Loads the images: where that cannot be done, nothing else is begun."""
+    """Loads the images: where that cannot be done, an attack asks for more of them than there are,
+    or a training would move them out of sight, nothing else is begun."""
     dataset = suite.victims[0].victim.dataset
     try:
-        DATASETS[dataset.name](**dataset.options).load(options.data)
+        split = DATASETS[dataset.name](**dataset.options).load(options.data)
     except (BenchError, DatasetError):
         raise
     except Exception as error:  # whatever a data set of somebody's own raises
         what = f"the data set {dataset.name!r} cannot be loaded"
         raise BenchError(f"{what}: {type(error).__name__}: {error}") from error
+    known, side = len(split.aux.x), min(split.shape[1:])
+    for victim in (trial.victim for trial in suite.victims):
+        for table, training in (("training", victim.training), ("start", victim.start)):
+            if training and training.shift >= side:
+                raise BenchError(
+                    f"{table}.shift = {training.shift}: images have {side} pixels; give less"
+                )
+    for each in (trial.attack for trial in suite.attacks):
+        if each and each.pairs and each.pairs > known:
+            raise BenchError(
+                f"attacks.{each.label}.pairs = {each.pairs}: the attacker has {known} images; give "
+                "fewer"
+            )
 
 
 def _standings(suite: Suite, options: RunOptions) -> dict[str, Standing]:
@@ -124,14 +140,7 @@ def _save(
 def _run(
     suite: Suite, chosen: list[Trial], options: RunOptions, standings: Mapping[str, Standing]
 ) -> int:
-    work = partial(
-        attempt,
-        folder=options.folder,
-        data=options.data,
-        minutes=options.minutes,
-        keep=options.keep_outdated,
-        plugins=tuple(options.folder / each.stored_at for each in suite.plugins if each.is_file),
-    )
+    work = _work(suite, options, standings)
     again = {trial.key for trial in chosen if standings[trial.key].state == "unscored"}
     timed = standings
     if len(again) == len(chosen):  # how long training took says nothing about how long this takes
@@ -153,10 +162,25 @@ def _run(
     return scheduler.failed + scheduler.unscored
 
 
-def run_single(
-    suite: Suite, keys: Sequence[str], folder: Path, data: Path | None, minutes: float
-) -> int:
-    """Attempts the trials with these keys, victims first; waits where another process is at one.
+def _work(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) -> Work:
+    """What every worker does with a trial."""
+    store = Store(options.folder)
+    failed = [key for key, standing in standings.items() if standing.state == "failed"]
+    stamps = {key: stamp_of(store.record_path(key)) for key in failed}
+    return partial(
+        attempt,
+        folder=options.folder,
+        data=options.data,
+        minutes=options.minutes,
+        failures={key: stamp for key, stamp in stamps.items() if stamp},
+        keep=options.keep_outdated,
+        plugins=tuple(options.folder / each.stored_at for each in suite.plugins if each.is_file),
+    )
+
+
+def run_single(suite: Suite, keys: Sequence[str], options: RunOptions) -> int:
+    """Attempts the trials with these keys, victims first, in one process beside this one, which
+    writes down how it was lost; waits where another process is at one.
 
     Returns how many failed.
 
@@ -164,19 +188,26 @@ def run_single(
         BenchError, DatasetError: something a person must change first.
     """
     failures = 0
-    for trial in (trial for trial in suite.trials if trial.key in keys):
-        outcome = Outcome("busy")
-        while outcome.state == "busy":
-            log = log_size(trial, Store(folder))
-            outcome = attempt(trial, folder=folder, data=data, minutes=minutes)
-            if outcome.state == "lost":
-                outcome = lost(trial, Store(folder), outcome.text, since=log)
-            if outcome.state == "busy":
-                time.sleep(1)
-        if outcome.state == "stop":
-            raise BenchError(outcome.text)
-        print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")
-        failures += outcome.state in ("failed", "unscored")
+    store = Store(options.folder)
+    trials = [trial for trial in suite.trials if trial.key in keys]
+    standings = {trial.key: standing_of(trial, store) for trial in trials}
+    with closing(Local(_work(suite, options, standings), options)) as engine:
+        for trial in trials:
+            outcome = Outcome("busy")
+            while outcome.state == "busy":
+                log = log_size(trial, store)
+                engine.submit(trial)
+                while not (ended := engine.wait(TICK)):
+                    pass
+                outcome = ended[0][1]
+                if outcome.state == "lost":
+                    outcome = lost(trial, store, outcome.text, since=log)
+                if outcome.state == "busy":
+                    time.sleep(TICK)
+            if outcome.state == "stop":
+                raise BenchError(outcome.text)
+            print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")
+            failures += outcome.state in ("failed", "unscored")
     return failures
 
 

@@ -11,6 +11,7 @@ from smashbench.bench.run.engines import Engine
 from smashbench.bench.run.estimates import Estimates, group_of
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.survey import SETTLED, standing_of
+from smashbench.bench.store.failures import write_failure
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Trial
 
@@ -129,7 +130,10 @@ class Scheduler:
         progress.say(f"failed: {trial.label}: {short}")
         fallen = self._give_up(trial, progress)
         for each in fallen:
-            self.store.write(failure(each, f"its victim {trial.key} failed: {short}"))
+            with self.store.claim(each.key) as ours:
+                if ours:
+                    why = f"its victim {trial.key} failed: {short}"
+                    write_failure(self.store, failure(each, why))
         self.failed += 1 + len(fallen)
 
     def _give_up(self, trial: Trial, progress: Progress) -> list[Trial]:

@@ -1,10 +1,12 @@
 """What of a suite is done."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
+from smashbench.bench.store.failures import success_before, take_back
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.record import FinishedRecord, VictimRecord
 from smashbench.bench.store.store import Store
@@ -195,14 +197,29 @@ def _damage(record: FinishedRecord, store: Store) -> DamagedError | None:
     return None
 
 
+def _take_back(suite: Suite, store: Store) -> None:
+    from smashbench.bench.suite.source import source_of
+
+    for trial in suite.trials:
+        success = success_before(store, trial.key)
+        if success is None or success.source != source_of(trial):
+            continue
+        with store.claim(trial.key) as ours, suppress(DamagedError):
+            record = store.read(trial.key) if ours else None
+            if record and record.status == "failed":
+                take_back(store, success)
+
+
 def mend(
     suite: Suite, store: Store, *, keep: bool = False
 ) -> tuple[dict[str, Standing], list[DamagedError]]:
-    """A deep ``survey`` that sets every damaged file aside, to have its trial run again.
+    """A deep ``survey`` that sets every damaged file aside, to have its trial run again. What
+    failed under other code, and had been finished under the present one, is finished again.
 
     Returns the standings and what was damaged.
     """
     store.sweep()
+    _take_back(suite, store)
     standings = survey(suite, store, keep=keep, deep=True)
     damages = []
     for trial in suite.trials:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from smashbench.bench.store.files import ALTERED, DamagedError, words
+from smashbench.bench.store.files import ALTERED, DamagedError, unread
 
 MANIFEST = "manifest.json"
 
@@ -21,6 +21,7 @@ class Archive:
 
     Raises:
         DamagedError: it is truncated or altered.
+        BenchError: it is out of reach.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +33,7 @@ class Archive:
                 [MANIFEST, *manifest]
             )
         except OSError as error:
-            raise DamagedError(path, words(error)) from None
+            raise unread(path, error) from None
         except Exception:  # whatever a flipped bit makes of an archive
             whole = False
         if not whole:
@@ -66,6 +67,8 @@ class Archive:
             return None
         try:
             content = self._archive.read(name)
+        except OSError as error:
+            raise unread(self._path, error) from None
         except Exception:  # as above
             raise DamagedError(self._path, ALTERED) from None
         if hashlib.sha256(content).hexdigest() != self._hashes[name]:

@@ -1,5 +1,6 @@
 """Files of a results folder: written whole or not at all, and verified when they are read."""
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -39,6 +40,26 @@ def _again(path: Path) -> str:
     return "get it again from where it came, or make it anew"
 
 
+OUT_OF_REACH = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENODEV),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    }
+)
+"""What says nothing of a file's content: it may be whole, and must stay where it is."""
+
+
+def unread(path: Path, error: OSError) -> BenchError:
+    """What it means that a file could not be read: that it is damaged, unless it is out of
+    reach."""
+    if error.errno in OUT_OF_REACH:
+        return BenchError(
+            f"cannot read {path} ({words(error)}); it was left as it is: make it readable, and "
+            "type the same command again"
+        )
+    return DamagedError(path, words(error))
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file so that it is there complete or not there at all (temporary file, fsync,
     rename).
@@ -71,10 +92,19 @@ def words(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another that replaces it; None where there is none."""
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What tells a file from another that replaces it; None where there is none.
+
+    Raises:
+        BenchError: it is out of reach.
+    """
     try:
         found = path.stat()
-    except OSError:
+    except OSError as error:
+        if error.errno in OUT_OF_REACH:
+            raise unread(path, error) from None
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size

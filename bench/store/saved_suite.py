@@ -13,6 +13,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
 from smashbench.bench.store.files import words, write_whole
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.columns import ambiguous
 from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Description, VictimConfig
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.options import resolve
@@ -42,7 +43,13 @@ class SavedSuite(Frozen):
 
 def save_suite(suite: Suite, folder: Path) -> None:
     """Writes ``suite.json``: which trials belong to this folder's tables; and the source of its
-    plug-ins."""
+    plug-ins.
+
+    Raises:
+        BenchError: the folder cannot be written, or is an audit's, whose packs have the same name.
+    """
+    if Store(folder).has("audit.json"):
+        raise BenchError(f"{folder} holds an audit: give another --out")
     keep_sources(suite, folder)
     first = [trial for trial in suite.attacks if trial.parent == suite.victims[0].key]
     saved = SavedSuite(
@@ -96,6 +103,8 @@ def read_suite(folder: Path) -> Suite:
         raise BenchError(f"{path} is altered ({found}); run the suite again") from None
     if any(config.protocol != PROTOCOL for config in saved.victims):
         raise BenchError(f"{folder} was made by another version; run the suite again")
+    if wrong := ambiguous(saved.victims, saved.attacks):
+        raise BenchError(f"{path} is altered ({'; '.join(wrong[:3])}); run the suite again")
     victims = tuple(map(victim_trial, saved.victims))
     attacks = attack_trials(victims, saved.attacks, saved.attack_seeds)
     suite = Suite(

@@ -25,8 +25,8 @@ from smashbench.bench.store.files import (
     ALTERED,
     DamagedError,
     stamp_of,
+    unread,
     unwritable,
-    words,
     write_whole,
 )
 from smashbench.bench.store.locks import is_locked, lock
@@ -59,6 +59,8 @@ class Store:
 
     PACK, WEIGHTS = "packed.zip", "weights.zip"
     """Names of the files that hold packed records and scores, and weights, see ``store.pack``."""
+    ASIDE = "set_aside"
+    """The folder of what is out of the way, and there to be looked at."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,6 +100,7 @@ class Store:
         Raises:
             OSError: there is neither, or it cannot be read.
             DamagedError: the pack is truncated or altered.
+            BenchError: the pack is out of reach.
         """
         try:
             with open(f"{self.folder}/{name}", "rb") as file:  # in half the time of a Path
@@ -148,7 +151,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise DamagedError(self.record_path(key), words(error)) from None
+            raise unread(self.record_path(key), error) from None
         except ValueError as error:
             raise DamagedError(self.record_path(key), f"is no valid record: {error}") from None
         if record.key != key:
@@ -228,14 +231,13 @@ class Store:
         Raises:
             DamagedError: it is missing, truncated or altered.
         """
-        reason = ALTERED
         try:
             content = self.content(name)
-            if hashlib.sha256(content).hexdigest() == sha256:
-                return content
         except OSError as error:
-            reason = words(error)
-        raise DamagedError(self.folder / name, reason)
+            raise unread(self.folder / name, error) from None
+        if hashlib.sha256(content).hexdigest() == sha256:
+            return content
+        raise DamagedError(self.folder / name, ALTERED)
 
     def weights(self, key: str, sha256: str) -> bytes:
         """The weights of a victim.
@@ -263,7 +265,7 @@ class Store:
 
     def set_aside(self, path: Path) -> None:
         """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
-        aside = self.folder / "set_aside" / path.relative_to(self.folder)
+        aside = self.folder / self.ASIDE / path.relative_to(self.folder)
         try:
             aside.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, aside)

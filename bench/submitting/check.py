@@ -44,6 +44,9 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
             findings.append(Finding("PROBLEM", text))
         except BenchError as error:
             findings.append(Finding("PROBLEM", str(error)))
+        except Exception as error:  # whatever somebody else's file brings about
+            text = f"nothing else could be checked: {type(error).__name__}: {error}"
+            findings.append(Finding("PROBLEM", text))
         places = (folder / Store.PACK, folder) if path.is_file() else ()
     return [each._replace(text=_shown(each.text, places, path)) for each in findings]
 

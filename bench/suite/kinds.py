@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import explain
+from smashbench.bench.suite.columns import is_column, no_metric
 from smashbench.bench.suite.options import is_number, options_of, resolve
 
 TITLES = ("DEFENSES", "ATTACKS", "DATASETS", "MODELS", "METRICS", "FIGURES", "ENGINES")
@@ -88,14 +89,19 @@ def names_in(plugin: str, kind: Kind, entries: Any) -> tuple[str, ...]:
     return tuple(entries)
 
 
-def unusable(component: type) -> str:
-    """Why a component could not be made from a suite; empty where it could."""
+def unusable(component: Any) -> str:
+    """Why a component could not be made from a suite, or is no metric that tables could show;
+    empty where it could."""
+    if not isinstance(component, type):
+        return _misdeclared(component)
     from smashbench.defenses.base import Defense  # here: reports need no PyTorch
 
     if lacking := getattr(component, "__abstractmethods__", None):
         return f"has no {', '.join(sorted(lacking))}"
     if issubclass(component, Defense) and component.forward is not Defense.forward:
         return "overrides `forward`: override `transform`, and set `noise` for what is added to it"
+    if taken := [name for name in columns_of(component) if is_column(name)]:
+        return f"has a diagnostic {taken[0]!r}, which is a column of the tables; rename it"
     try:
         fields = options_of(component).model_fields
     except Exception as error:
@@ -122,6 +128,33 @@ def unusable(component: type) -> str:
             return f"has of_model for {own!r}, which is none of its options"
     if hasattr(component, "needs") and getattr(component, "kind", None) not in KINDS_OF_ATTACKS:
         return f"should have a kind, one of {', '.join(KINDS_OF_ATTACKS)}"
+    return ""
+
+
+def columns_of(component: type) -> list[str]:
+    """The diagnostics that a defense declares as columns, before it is made."""
+    declared = getattr(component, "diagnostics", None)
+    known = declared if isinstance(declared, Mapping) else {}
+    return [name for name, each in known.items() if getattr(each, "column", False)]
+
+
+def _misdeclared(metric: Any) -> str:
+    """Why tables could not show a metric; empty where they could."""
+    if no_metric(metric.name):
+        return "would have columns of the tables that are something else's; rename it"
+    derived = metric.derive is not None
+    if (metric.score is None) != derived or bool(metric.of) != derived:
+        return "should have either `score`, or `derive` and the metric it is derived `of`"
+    if metric.better not in ("higher", "lower"):
+        return f"has better = {metric.better!r}: should be 'higher' or 'lower'"
+    bounds, digits = metric.bounds, metric.digits
+    numbers = isinstance(bounds, tuple) and len(bounds) == 2 and all(map(is_number, bounds))
+    if not (numbers and bounds[0] < bounds[1]):
+        return f"has bounds = {bounds!r}: should be (low, high)"
+    if not (isinstance(metric.label, str) and metric.label):
+        return "has no label"
+    if not isinstance(digits, int) or digits < 0:
+        return f"has digits = {digits!r}: those after the point, 0 or more"
     return ""
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 
 from smashbench.bench.suite.config import DefenseConfig, StackConfig
+from smashbench.bench.suite.kinds import columns_of
+from smashbench.bench.suite.options import place_in
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.stack import Stack
 
@@ -25,11 +27,24 @@ def maker(config: DefenseConfig | StackConfig) -> Callable[[tuple[int, ...], int
 
 
 def refusal(config: DefenseConfig | StackConfig) -> str:
-    """Why options that are each valid do not go together; empty where they do."""
+    """Why options that are each valid do not go together, or the defense cannot be made at all;
+    empty where it can."""
     with torch.random.fork_rng([]):
         try:
             made = maker(config)(SHAPE, CLASSES)
             made.stand_on(made.noise)
         except ValueError as error:
             return str(error)
+        except Exception as error:  # of a defense of somebody's own
+            where = [place_in(DEFENSES[part.name], error) for part in config.parts]
+            return f"cannot be made: {type(error).__name__}: {error}{''.join(dict.fromkeys(where))}"
     return ""
+
+
+def shown_by(config: DefenseConfig | StackConfig) -> list[str]:
+    """The diagnostics of a defense that are columns of the tables."""
+    return [
+        f"{part.name}_{name}" if len(config.parts) > 1 else name
+        for part in config.parts
+        for name in columns_of(DEFENSES[part.name])
+    ]

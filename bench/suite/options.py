@@ -1,12 +1,15 @@
 """Hyper-parameters of components: read from signatures, checked once, at the boundary."""
 
 import inspect
+import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, create_model
 
+from smashbench.bench.errors import line_in
 from smashbench.bench.frozen import Frozen
 
 FOREIGN = ("builtins", "abc", "torch")
@@ -39,6 +42,15 @@ def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
         ValidationError: an unknown option, a wrong type or a value out of range.
     """
     return options_of(component).model_validate(tuples(options)).model_dump(mode="json")
+
+
+def place_in(component: Any, error: Exception) -> str:
+    """`` (mine.py, line 3)``: the line of a component's own file that an error came through last;
+    empty where it came through none."""
+    module = sys.modules.get(getattr(component, "__module__", ""))
+    file = str(getattr(module, "__file__", ""))
+    line = line_in(file, error)
+    return f" ({Path(file).name}, line {line})" if line else ""
 
 
 def is_number(value: object) -> bool:

@@ -162,8 +162,9 @@ def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:
         if hasattr(module, title)
     }
     for title, names in found.items():
-        for name in names if not (KINDS[title].instances or lenient) else ():
-            if why := unusable(getattr(module, title)[name]):
+        entries = getattr(module, title)
+        for name in names if isinstance(entries, Mapping) and not lenient else ():
+            if why := unusable(entries[name]):
                 file = f"smashbench check {plugin.name}"
                 raise BenchError(f"plug-in {plugin.name}: {name!r} {why}; {file} says more")
     for title in found:

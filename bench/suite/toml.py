@@ -15,14 +15,17 @@ from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, explain
+from smashbench.bench.suite.columns import reserved
 from smashbench.bench.suite.config import (
     PROTOCOL,
     AttackChoice,
+    Component,
     Description,
     Label,
     Seed,
     VictimConfig,
 )
+from smashbench.bench.suite.make_defense import shown_by
 from smashbench.bench.suite.options import tuples
 from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
 from smashbench.bench.suite.sweeps import component, network, swept
@@ -33,8 +36,8 @@ SUITES = Path(__file__).parent / "builtin"
 LABEL: TypeAdapter[str] = TypeAdapter(Label)
 SHOWN = 100
 """Most characters of an override that an error repeats."""
-RESERVED = {"worst", "bound", "optimum", "train", "attacks", "defense", "strength"}
-"""Names of columns, and so not of attacks."""
+LONGEST = 30_000
+"""Most characters of the command that a results folder keeps."""
 
 
 class _File(Frozen):
@@ -61,6 +64,12 @@ def names() -> dict[str, str]:
     return {path.stem: tomllib.loads(path.read_text())["description"] for path in paths}
 
 
+def datasets() -> list[Component]:
+    """The data sets of the built-in suites."""
+    tables = [tomllib.loads(path.read_text())["dataset"] for path in SUITES.glob("*.toml")]
+    return [found for each in tables if (found := component("dataset", "", each, DATASETS, []))]
+
+
 def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) -> Suite:
     """Reads a suite.
 
@@ -75,26 +84,47 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     path = SUITES / f"{name}.toml" if name in names() else Path(name)
     if not path.is_file():
         raise BenchError(unknown("suite", name, names()) + " (or give the path of a TOML file)")
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    overrides += [word for plugin in plugins for word in ("--plugin", str(plugin))]
+    command = shlex.join(["smashbench", "run", name, *overrides])
+    typed = list(map(shlex.quote, map(_short, overrides)))
+    where = " ".join([str(path), *(["with", *typed] if typed else [])])
+    if len(command) > LONGEST:
+        raise BenchError(
+            f"{where}: the command has {len(command):,} characters, and a results folder keeps "
+            f"{LONGEST:,}: write a suite file with these values instead"
+        )
+    try:
+        content = _content(path, settings)
+        load_installed()
+        content["plugins"] = _plugins_of(where, content)
+        for plugin in (*plugins, *(path.parent / name for name in content["plugins"])):
+            load_plugin(plugin)
+        suite = _resolve(path.stem, where, content, command)
+    except RecursionError:
+        raise BenchError(f"{where}: a value has brackets in brackets, hundreds deep") from None
+    minutes = None if settings else suite.core_minutes  # it was another suite that took so long
+    return replace(suite, plugins=in_use(suite), core_minutes=minutes)
+
+
+def _content(path: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """What a suite file holds, with the settings applied."""
     try:
         content = tomllib.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:  # also of bytes that are no text, and of numbers of 5,000 digits
+    except UnicodeDecodeError as error:
+        text = f"{path} is not TOML: {error.reason} (byte {error.start}); save it as UTF-8"
+        raise BenchError(text) from None
+    except ValueError as error:  # also of numbers of 5,000 digits
         raise BenchError(f"{path} is not TOML: {error}") from None
     except OSError as error:
         raise BenchError(f"{path}: {error.strerror or error}") from None
     for setting in settings:
         _apply(content, setting)
-    overrides = [word for setting in settings for word in ("--set", setting)]
-    overrides += [word for plugin in plugins for word in ("--plugin", str(plugin))]
-    command = shlex.join(["smashbench", "run", name, *overrides])
-    typed = [shlex.quote(w if len(w) <= SHOWN else f"{w[:SHOWN]}...") for w in overrides]
-    where = " ".join([str(path), *(["with", *typed] if typed else [])])
-    load_installed()
-    content["plugins"] = _plugins_of(where, content)
-    for plugin in (*plugins, *(path.parent / name for name in content["plugins"])):
-        load_plugin(plugin)
-    suite = _resolve(path.stem, where, content, command)
-    minutes = None if settings else suite.core_minutes  # it was another suite that took so long
-    return replace(suite, plugins=in_use(suite), core_minutes=minutes)
+    return content
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _plugins_of(where: str, content: dict[str, Any]) -> tuple[str, ...]:
@@ -113,7 +143,8 @@ def _apply(content: dict[str, Any], setting: str) -> None:
     """Sets ``a.b=value``; the value is TOML, or a plain word."""
     dotted, sign, text = setting.partition("=")
     if not sign or not dotted or "\n" in text:
-        raise BenchError(f"--set {setting!r}: write key=value, e.g. --set training.epochs=5")
+        wrong = f"--set {_short(setting)!r}"
+        raise BenchError(f"{wrong}: write key=value, e.g. --set training.epochs=5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except ValueError:
@@ -122,7 +153,7 @@ def _apply(content: dict[str, Any], setting: str) -> None:
     for parent in parents:
         content = content.setdefault(parent, {})
         if not isinstance(content, dict):
-            raise BenchError(f"--set {setting!r}: {parent!r} is a value, not a table")
+            raise BenchError(f"--set {_short(setting)!r}: {parent!r} is a value, not a table")
     content[last] = value
 
 
@@ -144,14 +175,16 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
     if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
         raise _refusal(where, mistakes)
     model = component("model", "", file.model, MODELS, mistakes)
+    for table, training in (("training", file.training), ("start", file.start)):
+        mistakes.extend(f"{table}.{why}" for why in (_too_late(training) if training else ()))
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
     dataset = component("dataset", "", file.dataset, DATASETS, mistakes)
     defenses = [
         config for label, entry in file.defenses.items() for config in swept(label, entry, mistakes)
     ]
-    for label in RESERVED & set(file.attacks):
-        mistakes.append(f"attacks.{label}: this name is a column of the tables; choose another")
+    diagnostics = {name for config in defenses for name in shown_by(config)}
+    mistakes.extend(reserved(file.attacks, diagnostics))
     attacks = [
         found
         for label, entry in file.attacks.items()
@@ -181,6 +214,20 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
     attacking = attack_trials(victims, attacks, file.attack_seeds)
     suite = Suite(name, file.description, victims, attacking, command)
     return replace(suite, core_minutes=file.core_minutes)
+
+
+def _too_late(training: Training) -> list[str]:
+    """A line for what a training would never come to."""
+    epochs = training.epochs
+    lines = []
+    if late := [each for each in training.milestones if each >= epochs]:
+        lines.append(
+            f"milestones = {list(training.milestones)}: epoch {late[0]} never comes, since the "
+            f"last of {epochs} is epoch {epochs - 1}"
+        )
+    if training.idle_epochs >= epochs:
+        lines.append(f"idle_epochs = {training.idle_epochs}: nothing is learned in {epochs} epochs")
+    return lines
 
 
 def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:

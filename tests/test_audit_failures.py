@@ -1,0 +1,99 @@
+"""Attacks whose reconstructions have no score: left out, said, and never taken for privacy."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from smashbench.attacks.base import Attack
+from smashbench.attacks.mean import Mean
+from smashbench.bench import audit
+from smashbench.bench.auditing import plan
+from smashbench.bench.auditing.checks import check_features
+from smashbench.bench.auditing.pairs import images_of, pairs_of
+from smashbench.bench.auditing.prepare import prepared
+from smashbench.bench.auditing.report import check
+from smashbench.bench.auditing.world import LeftOutError
+from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import METRICS
+from tests.audited import DEALT, SOON, pairs
+from tests.inside import cells_inside
+
+
+class Lost(Attack):
+    """Ends in numbers that are none."""
+
+    kind = "closed_form"
+    needs = ("pairs",)
+
+    def fit(self, knowledge):
+        self.shape_ = knowledge.images.shape[1:]
+        return self
+
+    def reconstruct(self, z):
+        return torch.full((len(z), *self.shape_), torch.nan)
+
+
+def test_reconstructions_that_are_not_finite_leave_an_attack_out(monkeypatch, tmp_path):
+    """The audit goes on, and says that no limit is shown to be kept."""
+    x, z = pairs()
+    monkeypatch.setitem(plan.PLANNED, "ridge", lambda now: Lost())
+    with cells_inside():
+        report = audit(images=x, features=z, minutes=SOON)
+    assert {each.name for each in report.attacks} == {"mean", "knn"}
+    assert report.left_out["ridge"].startswith("what it rebuilds cannot be scored: reconstruction")
+    assert report.unscored == ["ridge"]
+    assert (
+        "What ridge rebuilt could not be scored, so that the encoder may leak more than this"
+        in (" ".join(report.verdict))
+    )
+    results = report.worst.results.model_copy(update={"kind": "trained", "converged": True})
+    sure = replace(report, attacks=[each._replace(results=results) for each in report.attacks])
+    (told,) = check(sure, [("fvu", 0.01)])
+    assert told.startswith("what these attacks rebuild could not be scored")
+    assert check(replace(sure, left_out={}), [("fvu", 0.01)]) == []
+    report.write(tmp_path)
+    assert "could not be scored" in (tmp_path / "audit.html").read_text()
+
+
+def test_an_audit_of_which_nothing_is_left_says_why(monkeypatch):
+    x, z = pairs()
+    monkeypatch.setattr(plan, "PLANNED", {"mean": lambda now: Lost(), "knn": lambda now: "no time"})
+    with (
+        cells_inside(),
+        pytest.raises(BenchError, match=r"could be run, .* mean: what it .* knn: no time"),
+    ):
+        audit(images=x, features=z, minutes=SOON)
+
+
+def rounded(x, guess):
+    """As the similarity of two bright images of almost one colour, in single precision."""
+    return torch.full((len(x),), 1.0004)
+
+
+def test_a_metric_that_is_rounded_beyond_its_bounds_leaves_an_attack_out(monkeypatch):
+    x, z = pairs()
+    world, *_ = prepared(pairs_of(images_of(x, None, 16), z, None, None), None, None, **DEALT)
+    monkeypatch.setitem(METRICS, "ssim", replace(METRICS["ssim"], score=rounded))
+    with cells_inside(), pytest.raises(LeftOutError, match="be scored: metric 'ssim' gives values"):
+        world.attack("mean", Mean())
+
+
+def test_images_that_no_metric_can_score_are_counted(monkeypatch):
+    """Of almost one colour are all from the 150th on: they differ in one pixel by 1 or 2 of 255."""
+    x, z = pairs()
+    x[150:] = 244 / 255
+    x[150:].flatten(1)[torch.arange(50), torch.arange(50)] += (1 + torch.arange(50) % 2) / 255
+    monkeypatch.setitem(METRICS, "ssim", replace(METRICS["ssim"], score=rounded))
+    given = pairs_of(images_of(x, None, 16), z, None, None)
+    with pytest.raises(BenchError, match=r"'ssim' .*: \d+ are of one colour, image 15\d the first"):
+        prepared(given, None, None, **DEALT)
+
+
+@pytest.mark.parametrize(("unit", "how"), [(1e18, "divide"), (1e-20, "multiply")])
+def test_features_whose_squares_are_lost_are_refused(unit, how):
+    """Every attack on them ends at the mean image, which would look like privacy."""
+    _, z = pairs()
+    with pytest.raises(BenchError, match=f"squares of such numbers are lost, .*; {how} them all"):
+        check_features(z * unit)
+    assert check_features(z * unit**0.5) == []

@@ -1,0 +1,134 @@
+"""Where an audit is written, and what it is read from: nothing is lost, and paths are named."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from smashbench.bench import audit
+from smashbench.bench.auditing.pairs import images_of
+from smashbench.bench.auditing.saved import pack_audit
+from smashbench.bench.auditing.tensors import tensor_of
+from smashbench.bench.command import main
+from smashbench.bench.errors import BenchError
+from smashbench.bench.store.archive import Archive, archive_of
+from tests.audited import SOON, pairs
+from tests.inside import cells_inside
+
+SUITE = {"suite.json": b"{}", "records/0123456789abcdef.json": b"{}"}
+
+
+@pytest.fixture(scope="module")
+def report():
+    x, z = pairs()
+    with cells_inside():
+        return audit(images=x, features=z, minutes=SOON)
+
+
+def suites(folder: Path, how: str) -> Path:
+    """A folder with what a suite leaves: both files, its records alone, or packed."""
+    if how == "packed":
+        (folder / "packed.zip").write_bytes(archive_of(SUITE))
+    elif how == "damaged":
+        (folder / "packed.zip").write_bytes(archive_of(SUITE)[:-30])
+    else:
+        (folder / "records").mkdir()
+        for name, content in SUITE.items():
+            if how == "loose" or name.startswith(how):
+                (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("loose", r"\(suite\.json\)"),
+        ("records", r"\(records\)"),
+        ("packed", r"\(packed\.zip with records/0123456789abcdef\.json, suite\.json\)"),
+        ("damaged", r"\(packed\.zip, damaged\)"),
+    ],
+)
+def test_an_audit_is_not_written_into_a_suites_folder(report, tmp_path, capsys, how, words):
+    suites(tmp_path, how)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["audit", "--images", "none.npy", "--model", "m.py:f", "--out", str(tmp_path)]) == 2
+    told = f"error: {tmp_path} holds something else than an audit"
+    assert capsys.readouterr().err.startswith(told)
+    with pytest.raises(BenchError, match=rf"{words}, .* would replace: give another --out DIR"):
+        report.write(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_pack_with_the_records_of_a_suite_is_kept(report, tmp_path):
+    """Where both are in one folder already."""
+    report.write(tmp_path)
+    suites(tmp_path, "packed")
+    with pytest.raises(BenchError, match=r"more than an audit .* move audit\.json, scores\.safe"):
+        pack_audit(tmp_path)
+    assert Archive(tmp_path / "packed.zip").names == set(SUITE)
+
+
+def test_an_audit_is_written_where_the_pack_of_another_is(report, tmp_path):
+    report.write(tmp_path)
+    pack_audit(tmp_path)
+    report.write(tmp_path)
+    pack_audit(tmp_path)
+    assert "audit.json" in Archive(tmp_path / "packed.zip").names
+
+
+def test_what_cannot_be_looked_at_is_named(tmp_path, monkeypatch):
+    """As of another user, where root could read it."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    stat = os.stat
+
+    def refuse(path, *arguments, **options):
+        if not isinstance(path, int) and str(path).startswith(f"{secret}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    for what, read in (("features", tensor_of), ("images", lambda p, _: images_of(p, None, 32))):
+        with pytest.raises(BenchError, match=f"{what}: {secret}/x.npy cannot be read .Permission"):
+            read(str(secret / "x.npy"), "features")
+
+
+def test_a_folder_of_images_that_cannot_be_read_is_named_and_not_left_out(tmp_path, monkeypatch):
+    for name in ("open", "shut"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.full((16, 16), 99, np.uint8)).save(tmp_path / name / "0.png")
+    assert len(images_of(tmp_path, None, 16)) == 2
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(BenchError, match=f"images: {tmp_path}/shut cannot be read .Permission"):
+        images_of(tmp_path, None, 16)
+
+
+def test_an_empty_path_is_not_the_folder_that_one_is_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(np.full((16, 16), 99, np.uint8)).save("0.png")
+    with pytest.raises(BenchError, match="images: the path is empty; give the file"):
+        images_of("", None, 16)
+    assert len(images_of(".", None, 16)) == 1
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_images_in_bytes_that_were_never_scaled_up_are_refused(tmp_path, file):
+    """Floats in [0, 1] that were cast to bytes are 0 and 1."""
+    x = pairs()[0].round().byte()
+    assert set(x.unique().tolist()) == {0, 1}
+    if file:
+        Image.fromarray(x[0].permute(1, 2, 0).numpy()).save(tmp_path / "0.png")
+    with pytest.raises(BenchError, match=r"images span \[0, 1\] of 255: all are black; save those"):
+        images_of(tmp_path if file else x, None, 16)
+    x[0, 0, 0, 0] = 3
+    assert torch.equal(images_of(x, None, 16).stored, x)
