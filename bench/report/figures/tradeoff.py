@@ -153,7 +153,7 @@ def _floors(axes: Axes, shown: View, metric: Metric) -> None:
     if notes := shown.notes(metric):
         text = "\N{UPWARDS ARROW} " + ", ".join(notes)
         where = {"ha": "left", "va": "top", "transform": axes.transAxes}
-        axes.text(0.36, 0.995, text, fontsize="x-small", color=SOFT, **where)
+        axes.text(0.44, 0.995, text, fontsize="x-small", color=SOFT, **where)
 
 
 def _beyond(axes: Axes, rows: list[Row], styles: dict[str, Mark]) -> None:
