@@ -48,7 +48,7 @@ def save_suite(suite: Suite, folder: Path) -> None:
     Raises:
         BenchError: the folder cannot be written, or is an audit's, whose packs have the same name.
     """
-    if Store(folder).has("audit.json"):
+    if (folder / "audit.json").exists() or "audit.json" in Store(folder).packed_names():
         raise BenchError(f"{folder} holds an audit: give another --out")
     keep_sources(suite, folder)
     first = [trial for trial in suite.attacks if trial.parent == suite.victims[0].key]
