@@ -93,6 +93,7 @@ def words(error: OSError) -> str:
 
 
 Stamp = tuple[int, int, int]
+"""Number, time of change and size of a file."""
 
 
 def stamp_of(path: Path) -> Stamp | None:
@@ -104,7 +105,7 @@ def stamp_of(path: Path) -> Stamp | None:
     try:
         found = path.stat()
     except OSError as error:
-        if error.errno in OUT_OF_REACH:
-            raise unread(path, error) from None
-        return None
+        if isinstance(problem := unread(path, error), DamagedError):
+            return None
+        raise problem from None
     return found.st_ino, found.st_mtime_ns, found.st_size

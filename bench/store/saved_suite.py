@@ -17,7 +17,7 @@ from smashbench.bench.suite.columns import ambiguous
 from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Description, VictimConfig
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.options import resolve
-from smashbench.bench.suite.trial import Plugin, Suite, attack_trials, victim_trial
+from smashbench.bench.suite.trial import LONGEST, Plugin, Suite, attack_trials, victim_trial
 
 
 class SavedPlugin(Frozen):
@@ -32,7 +32,7 @@ class SavedSuite(Frozen):
 
     name: Annotated[str, StringConstraints(max_length=300)]
     description: Description
-    command: Annotated[str, StringConstraints(max_length=30_000)]
+    command: Annotated[str, StringConstraints(max_length=LONGEST)]
     attack_seeds: Annotated[int, Ge(1), Le(1000)]
     victims: tuple[VictimConfig, ...] = Field(min_length=1)
     attacks: tuple[AttackChoice, ...] = Field(min_length=1)

@@ -29,15 +29,13 @@ from smashbench.bench.suite.make_defense import shown_by
 from smashbench.bench.suite.options import tuples
 from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
 from smashbench.bench.suite.sweeps import component, network, swept
-from smashbench.bench.suite.trial import Suite, attack_trials, victim_trial
+from smashbench.bench.suite.trial import LONGEST, Suite, attack_trials, victim_trial
 from smashbench.datasets import DATASETS
 
 SUITES = Path(__file__).parent / "builtin"
 LABEL: TypeAdapter[str] = TypeAdapter(Label)
 SHOWN = 100
 """Most characters of an override that an error repeats."""
-LONGEST = 30_000
-"""Most characters of the command that a results folder keeps."""
 
 
 class _File(Frozen):

@@ -14,6 +14,9 @@ from smashbench.bench.suite.config import (
     keys_of,
 )
 
+LONGEST = 30_000
+"""Most characters of the command that a results folder keeps."""
+
 
 @dataclass(frozen=True)
 class Trial:
