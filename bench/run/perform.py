@@ -48,6 +48,8 @@ def perform(trial: Trial, folder: Path, data: Path | None, *, again: bool) -> No
     torch.backends.cudnn.deterministic = True
     # what `use_deterministic_algorithms` does, without importing the compiler: seconds of a worker
     torch.set_deterministic_debug_mode("warn" if device.type == "cuda" else "default")
+    # it would fill what no operation reads: 175 launches in a step of vgg11 on a GPU
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     store = Store(folder)
     if again:
         measure_again(trial, store, load_data(trial.victim.dataset, data, device))
