@@ -1,5 +1,5 @@
-"""How variants of the CEM family differ from each other: ``python results/ablations/variants.py
-DIR``, a results folder of the suite ``ablations``.
+"""How defenses of one board differ from each other: ``python results/ablations/variants.py DIR
+[ONE:OTHER ...]``. Without pairs: variants of the CEM family, of the suite ``ablations``.
 
 The mean difference of the worst-case FVU over the accuracies that both were swept over, with its
 95 % interval over victims and images, which both share, and the interval that holds for all lines
@@ -7,6 +7,7 @@ at once. Writes variants.csv into the folder.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -33,12 +34,12 @@ PAIRS = [
 ]
 
 
-def compared(board: Board) -> pd.DataFrame:
+def compared(board: Board, pairs: Sequence[tuple[str, str]] = PAIRS) -> pd.DataFrame:
     """A line per pair."""
     rows = board.by_defense
     lines: dict[tuple[str, str], dict[str, object]] = {}
     together: dict[tuple[str, str], Compared] = {}
-    for pair in PAIRS:
+    for pair in pairs:
         one, other = pair
         first = rows[one][0]
         over, low, high = advantage(frontier(rows[one]), frontier(rows[other]))
@@ -54,6 +55,7 @@ def compared(board: Board) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    found = compared(read(sys.argv[1]))
+    named = [(one, other) for one, _, other in (word.partition(":") for word in sys.argv[2:])]
+    found = compared(read(sys.argv[1]), named or PAIRS)
     print(found.to_string(index=False, float_format="%.3f"))
     found.to_csv(Path(sys.argv[1]) / "variants.csv", index=False, float_format="%.4f")
