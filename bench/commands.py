@@ -191,6 +191,7 @@ def figure(choice: Namespace) -> int:
 def pack(choice: Namespace) -> int:
     """Packs a folder."""
     from smashbench.bench.store.pack import pack, pack_weights
+    from smashbench.bench.store.packs import WEIGHTS, packs_in
     from smashbench.bench.store.store import Store
 
     if Store(choice.folder).has("audit.json"):
@@ -199,10 +200,11 @@ def pack(choice: Namespace) -> int:
         print(f"the audit is in {pack_audit(choice.folder)}, without its images")
         return 0
     packed = pack(choice.folder, reconstructions=choice.reconstructions)
-    print(f"{packed} trials are in {choice.folder / Store.PACK}")
+    packs = ", ".join(str(choice.folder / name) for name in packs_in(choice.folder))
+    print(f"{packed} trials are in {packs}")
     if choice.weights:
         packed = pack_weights(choice.folder)
-        print(f"the weights of {packed} victims are in {choice.folder / Store.WEIGHTS}")
+        print(f"the weights of {packed} victims are in {choice.folder / WEIGHTS}")
     return 0
 
 

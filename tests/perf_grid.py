@@ -20,6 +20,7 @@ from smashbench.bench.run.engines.local import Local
 from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
+from smashbench.bench.store.packs import PACK
 from smashbench.bench.store.record import sealed
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
@@ -98,10 +99,10 @@ def records(total: int = 10_000, seeds: int = 5, attacks: int = 19, sweep: int =
             place = Path(folder) / "many"
             _synthesize(place, size, seeds, attacks, sweep)
             for command in ("status", "report", "pack", "status", "report"):
-                for path in [place / Store.PACK, *place.glob("records/*"), *place.glob("scores/*")]:
+                for path in [place / PACK, *place.glob("records/*"), *place.glob("scores/*")]:
                     with suppress(FileNotFoundError):
                         path.read_bytes()
-                packed = ", packed" if (place / Store.PACK).exists() else ""
+                packed = ", packed" if (place / PACK).exists() else ""
                 seconds, gigabytes = _measured(command, place)
                 lines.append(f"| {size:,} | {command}{packed} | {seconds:.1f} | {gigabytes:.2f} |")
             subprocess.run(["rm", "-r", place], check=True)

@@ -10,6 +10,7 @@ from smashbench.bench.report.rows import read
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.run.status import status
 from smashbench.bench.store.pack import pack
+from smashbench.bench.store.packs import PACK
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import LOADED
 from tests.plugged import METRIC, unplugged
@@ -68,7 +69,7 @@ def test_packs_hold_reconstructions_where_they_are_asked_for(tiny, tiny_copy, tm
     size = {}
     for whole in (False, True):
         pack(tiny_copy, reconstructions=whole)
-        size[whole] = (tiny_copy / Store.PACK).stat().st_size
+        size[whole] = (tiny_copy / PACK).stat().st_size
         there = list((tiny_copy / "reconstructions").iterdir())
         assert bool(there) != whole
     assert size[True] > size[False]

@@ -16,6 +16,7 @@ from smashbench.bench.store import locks
 from smashbench.bench.store.files import write_whole
 from smashbench.bench.store.locks import is_locked, lock
 from smashbench.bench.store.pack import pack
+from smashbench.bench.store.packs import PACK
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml
@@ -138,9 +139,9 @@ def test_a_reader_that_was_opened_before_a_pack_reads_on(folder):
 
 
 def test_a_killed_pack_leaves_nothing_behind_for_long(folder):
-    rest = folder / f".{Store.PACK}.0123abcd.part"
+    rest = folder / f".{PACK}.0123abcd.part"
     rest.write_bytes(b"half")
-    with lock(folder / "locks" / Store.PACK), pytest.raises(BenchError, match="being packed"):
+    with lock(folder / "locks" / PACK), pytest.raises(BenchError, match="being packed"):
         in_another_process(folder)
     pack(folder)
     assert not rest.exists()

@@ -33,6 +33,7 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
     for name in ("poor", "good"):
         (old.parent / name).mkdir()
         (old.parent / name / "packed.zip").write_bytes(b"new")
+    (old.parent / "good" / "packed.1.zip").write_bytes(b"new")  # of the same submission
     (old.parent / "good" / "my_defense.py").write_text("")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "after")

@@ -19,6 +19,7 @@ from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.report.verdict import listed
 from smashbench.bench.store.archive import archive_of
 from smashbench.bench.store.files import ALTERED, DamagedError, write_whole
+from smashbench.bench.store.packs import PACK, packs_in
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import PROTOCOL
 
@@ -105,11 +106,12 @@ def foreign(folder: Path) -> str:
         return "suite.json"
     if any(folder.glob("records/*.json")):
         return "records"
-    if not (folder / Store.PACK).exists():
+    if not (packs := packs_in(folder)):
         return ""
     names = Store(folder).packed_names()
     if AUDIT not in names or names - {AUDIT, SCORES, *TABLES}:
-        return f"{Store.PACK} with {listed(sorted(names))}" if names else f"{Store.PACK}, damaged"
+        what = ", ".join(packs)
+        return f"{what} with {listed(sorted(names))}" if names else f"{what}, damaged"
     return ""
 
 
@@ -193,6 +195,6 @@ def pack_audit(folder: Path) -> Path:
     packed = not (folder / AUDIT).exists()  # else tables in an older pack are of another audit
     there = [name for name in TABLES if (folder / name).exists() or (packed and store.has(name))]
     names = [AUDIT, SCORES, *there]
-    path = folder / Store.PACK
+    path = folder / PACK
     write_whole(path, archive_of({name: store.content(name) for name in names}))
     return path

@@ -48,6 +48,10 @@ class Archive:
     def __contains__(self, name: str) -> bool:
         return name in self._hashes
 
+    def holds(self, name: str, content: bytes) -> bool:
+        """Whether a file of this name has this content, as far as the archive's list says."""
+        return self._hashes.get(name) == hashlib.sha256(content).hexdigest()
+
     def verify(self) -> None:
         """Reads every file.
 

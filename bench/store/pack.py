@@ -1,26 +1,32 @@
-"""Records and scores of a results folder in one file, and weights in another: to share, and to read
-without unpacking."""
+"""Records and scores of a results folder in one file, or several where there is much, and weights
+in another: to share, and to read without unpacking."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.store.archive import archive_of
+from smashbench.bench.store.archive import Archive, archive_of
 from smashbench.bench.store.files import DamagedError, write_whole
+from smashbench.bench.store.packs import PACK, WEIGHTS, new_parts, parts_in
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
 from smashbench.bench.suite.trial import Suite
 
 KEPT = r"(records|scores|reconstructions)/[0-9a-f]+\.(json|safetensors)"
 """Names of what a pack holds of trials."""
+LIMIT = 48 * 2**20
+"""Bytes of files in one pack, before they are compressed. Hosts of code warn of files beyond 50 MB,
+and keep every version of one: what fills a pack stays in it, and only the last one changes."""
 
 
 def pack(folder: Path, *, reconstructions: bool = False) -> int:
     """Packs the records and scores of a folder's suite, all of which are verified, and then
     deletes the files that were packed. Returns how many trials that were. The pack has a copy of
     ``suite.json`` and of the plug-ins' sources, too: it can be read where there is nothing else.
+    What is more than ``LIMIT`` goes into packs of their own, which later calls leave alone as long
+    as all that is in one is still so.
     What an older pack has and this one does not, of rows that the suite has no more, becomes files
     again.
 
@@ -56,21 +62,21 @@ def pack_weights(folder: Path) -> int:
                 f"{folder} holds no weights: smashbench trial KEY --out {folder} trains a victim "
                 "again; smashbench run --dry-run names its key"
             )
-        write_whole(folder / Store.WEIGHTS, archive_of(files))
+        write_whole(folder / WEIGHTS, archive_of(files))
     return len(files)
 
 
 @contextmanager
 def _alone(store: Store) -> Iterator[None]:
     """Refuses to pack while a run or another pack is at work."""
-    claims = {path.name for path in (store.folder / "locks").glob("*")} - {Store.PACK}
+    claims = {path.name for path in (store.folder / "locks").glob("*")} - {PACK}
     if any(map(store.claimed, claims)):
         raise BenchError(f"a run is at work in {store.folder}; pack it when that has ended")
-    with store.claim(Store.PACK) as ours:
+    with store.claim(PACK) as ours:
         if not ours:
             raise BenchError(f"{store.folder} is being packed by another process")
-        for name in (Store.PACK, Store.WEIGHTS):
-            for part in store.folder.glob(f".{name}.*.part"):
+        for begun in ("packed", "weights"):
+            for part in store.folder.glob(f".{begun}.*.part"):
                 part.unlink()  # of a pack that was killed
         yield
 
@@ -96,16 +102,54 @@ def _pack(suite: Suite, store: Store, reconstructions: bool) -> int:
             files[name] = store.content(name)
     if not trials:
         raise BenchError(f"{folder} holds no finished trial; run the suite first")
+    head: dict[str, bytes] = {}
     for name in ("suite.json", *(plugin.stored_at for plugin in suite.plugins)):
         with suppress(FileNotFoundError):
-            files[name] = store.content(name)
+            head[name] = store.content(name)
     for name in store.packed_names() - files.keys():
         if re.fullmatch(KEPT, name):  # no other path: packs come from others, too
             with suppress(DamagedError):  # what no one asks for, and cannot be read any more
                 write_whole(folder / name, store.content(name))
-    write_whole(folder / Store.PACK, archive_of(files))
+    _write(folder, head, files)
     for name, stamp in stamps.items():
         with suppress(FileNotFoundError):
             if (folder / name).stat().st_mtime_ns == stamp:
                 (folder / name).unlink()
     return trials
+
+
+def _write(folder: Path, head: Mapping[str, bytes], files: Mapping[str, bytes]) -> None:
+    """Writes the packs of a folder, so that at every moment each file is in one of them.
+
+    Args:
+        folder: the results folder.
+        head: what ``PACK`` has beside the last of the files.
+        files: of the trials, some of them in packs that stay.
+    """
+    left, replaced = dict(files), []
+    for pack in parts_in(folder):
+        archive = Archive(folder / pack)
+        if all(name in left and archive.holds(name, left[name]) for name in archive.names):
+            for name in archive.names:
+                del left[name]
+        else:
+            replaced.append(pack)
+    *full, last = _portions(left)
+    for pack, portion in zip(new_parts(folder), full, strict=False):
+        write_whole(folder / pack, archive_of(portion))
+    write_whole(folder / PACK, archive_of(last | dict(head)))
+    for pack in replaced:
+        (folder / pack).unlink(missing_ok=True)
+
+
+def _portions(files: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
+    """The files in order, cut so that none but a file of its own is larger than ``LIMIT``."""
+    portion: dict[str, bytes] = {}
+    size = 0
+    for name, content in files.items():
+        if portion and size + len(content) > LIMIT:
+            yield portion
+            portion, size = {}, 0
+        portion[name] = content
+        size += len(content)
+    yield portion

@@ -5,7 +5,7 @@ A results folder holds ``suite.json`` (the resolved suite) and, by the key of a 
 (images) and of an attack ``reconstructions/KEY.safetensors`` (of all images, to be scored again),
 ``victims/KEY.safetensors`` and ``logs/KEY.log``; ``locks/`` while something runs,
 ``checkpoints/KEY.pt`` of a training that has not ended, ``set_aside/`` when something was damaged,
-and ``packed.zip`` and ``weights.zip`` when it was packed.
+and ``packed.zip`` and ``weights.zip`` when it was packed (``store.packs``).
 """
 
 import hashlib
@@ -20,16 +20,15 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from smashbench.bench.store.archive import Archive
 from smashbench.bench.store.files import (
     ALTERED,
     DamagedError,
-    stamp_of,
     unread,
     unwritable,
     write_whole,
 )
 from smashbench.bench.store.locks import is_locked, lock
+from smashbench.bench.store.packs import Packs
 from smashbench.bench.store.record import (
     Arrays,
     AttackRecord,
@@ -57,15 +56,12 @@ STALE = 3600
 class Store:
     """The records of one results folder."""
 
-    PACK, WEIGHTS = "packed.zip", "weights.zip"
-    """Names of the files that hold packed records and scores, and weights, see ``store.pack``."""
     ASIDE = "set_aside"
     """The folder of what is out of the way, and there to be looked at."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._archives: dict[str, tuple[tuple[int, int, int] | None, Archive | None]] = {}
-        """By name, each with the stamp of the file that was opened."""
+        self._packs = Packs(folder)
 
     def record_name(self, key: str) -> str:
         return f"records/{key}.json"
@@ -110,32 +106,22 @@ class Store:
                 raise
             return packed
 
-    def _opened(self, pack: str) -> Archive | None:
-        """A pack; None where there is none."""
-        path = self.folder / pack
-        before, archive = self._archives.get(pack, (None, None))
-        if (stamp := stamp_of(path)) != before:  # another one than that which was opened
-            archive = Archive(path) if stamp else None
-            self._archives[pack] = stamp, archive
-        return archive
-
     def _packed(self, name: str) -> bytes | None:
-        archive = self._opened(pack := _pack_of(name))
+        if (holder := self._packs.holder(name)) is None:
+            return None
+        pack, archive = holder
         try:
-            return archive.get(name) if archive else None
+            return archive.get(name)
         except DamagedError as damage:  # of one trial alone: the pack is no reason to redo others
             raise DamagedError(self.folder / name, f"{damage.reason} in {pack}") from None
 
     def packed_names(self) -> set[str]:
-        """The files in the pack; none where there is none that can be read."""
-        with suppress(DamagedError):
-            return Archive(self.folder / self.PACK).names
-        return set()
+        """The files in the packs of records and scores, as far as these can be read."""
+        return self._packs.names()
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name, or a packed one."""
-        there, pack = (self.folder / name).exists(), self._opened(_pack_of(name))
-        return there or (pack is not None and name in pack)
+        return (self.folder / name).exists() or self._packs.holder(name) is not None
 
     def read(self, key: str) -> Record | None:
         """The record of a trial, of whatever status; None where there is none.
@@ -290,8 +276,3 @@ class Store:
                 of_trial = re.match(r"\.([0-9a-f]{16})\.", part.name)
                 if old or (of_trial and not self.claimed(of_trial[1])):
                     part.unlink()
-
-
-def _pack_of(name: str) -> str:
-    """The pack that a file of this name may be in."""
-    return Store.WEIGHTS if name.startswith("victims/") else Store.PACK

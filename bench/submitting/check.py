@@ -10,8 +10,8 @@ from smashbench.bench.auditing.saved import is_audit
 from smashbench.bench.errors import BenchError
 from smashbench.bench.store.archive import Archive
 from smashbench.bench.store.files import DamagedError
+from smashbench.bench.store.packs import PACK, packs_in, parts_in
 from smashbench.bench.store.saved_suite import read_suite
-from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.audits import check_audit
 from smashbench.bench.submitting.finding import Finding
 from smashbench.bench.submitting.suites import check_suite
@@ -35,8 +35,8 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
     findings: list[Finding] = []
     with _opened(path) as folder:
         try:
-            if (pack := folder / Store.PACK).exists():
-                Archive(pack).verify()
+            for pack in packs_in(folder):
+                Archive(folder / pack).verify()
             found = check_audit(folder) if is_audit(folder) else check_suite(folder, board, data)
             findings.extend(found)
         except DamagedError as error:
@@ -47,7 +47,7 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
         except Exception as error:  # whatever somebody else's file brings about
             text = f"nothing else could be checked: {type(error).__name__}: {error}"
             findings.append(Finding("PROBLEM", text))
-        places = (folder / Store.PACK, folder) if path.is_file() else ()
+        places = (folder / PACK, folder) if path.is_file() else ()
     return [each._replace(text=_shown(each.text, places, path)) for each in findings]
 
 
@@ -68,10 +68,12 @@ def _opened(path: Path) -> Iterator[Path]:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / path.stem
             folder.mkdir()
-            shutil.copyfile(path, folder / Store.PACK)
+            shutil.copyfile(path, folder / PACK)
+            for part in parts_in(path.parent) if path.name == PACK else ():
+                shutil.copyfile(path.parent / part, folder / part)
             yield folder
     else:
         raise BenchError(
-            f"{path}: no such file or folder; give a {Store.PACK}, which `smashbench pack DIR` "
+            f"{path}: no such file or folder; give a {PACK}, which `smashbench pack DIR` "
             "writes, or the folder of a run"
         )
