@@ -123,7 +123,7 @@ SECTIONS = {
     "reproduce": "run a row again",
 }
 """Id and name, in order."""
-PLACED = ("gallery", "reconstructions", "attacks", "attack_cost", "knowledge")
+PLACED = ("over_noise", "gallery", "reconstructions", "attacks", "attack_cost", "knowledge")
 """Figures that have a place of their own; others are diagnostics."""
 MEASURES = ("fvu_over_noise", *(f"fvu_over_noise_at_{100 * d:.0f}_points" for d in DROPS))
 """What defenses can be ranked by."""

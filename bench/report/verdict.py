@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.losses import TRAININGS, Loss, within
@@ -82,7 +85,7 @@ def headline(board: Board) -> str:
     if winners := winners or [row.label for row in better]:
         verb = "beats" if len(winners) == 1 else "beat"
         return f"{name}: {listed(winners)} {verb} noise (FVU)"
-    if winners := _over_sweeps(board):
+    if winners := _better_over_sweeps(board):
         ends = "s noise over its sweep" if len(winners) == 1 else " noise over their sweeps"
         return f"{name}: {listed(winners)} beat{ends} (FVU)"
     if compared:
@@ -103,17 +106,24 @@ def _compared(board: Board) -> tuple[list[Row], list[Row]]:
     return compared, [row for row in able if (value := found[row.key]) and value.low > 0]
 
 
-def _over_sweeps(board: Board) -> list[str]:
-    """The defenses of several strengths that leave more than noise over their sweeps, by an
-    interval for all defenses at once, in several trainings."""
+def over_sweeps(board: Board) -> pd.DataFrame:
+    """The lines of the table of defenses that are compared with noise over a sweep of several
+    strengths, in several trainings; ``better`` and ``worse`` than noise by an interval for all
+    defenses at once."""
     table = board.sweeps
-    better = table[table.fvu_over_noise_joint_low > 0].defense
-    rows = {name: [row for row in board.by_defense[name] if not row.collapsed] for name in better}
-    return [
-        name
-        for name, own in rows.items()
-        if len(own) > 1 and min(len(row.seeds) for row in own) >= TRAININGS
+    swept = [
+        len(own) > 1 and min(len(row.seeds) for row in own) >= TRAININGS
+        for name in table.defense
+        for own in [[row for row in board.by_defense[name] if not row.collapsed]]
     ]
+    table = table[np.array(swept, bool) & table.fvu_over_noise_joint_low.notna()]
+    better, worse = table.fvu_over_noise_joint_low > 0, table.fvu_over_noise_joint_high < 0
+    return table.assign(better=better, worse=worse)
+
+
+def _better_over_sweeps(board: Board) -> list[str]:
+    table = over_sweeps(board)
+    return list(table[table.better].defense)
 
 
 def difference(value: Sequence[float], digits: int) -> str:
@@ -155,7 +165,7 @@ def verdict(board: Board) -> list[str]:
             f"{_counted(attacks, 'fit')} of each attack; a conclusion needs {SEEDS} and "
             f"{ATTACK_SEEDS}."
         )
-    if sweeps := _over_sweeps(board):
+    if sweeps := _better_over_sweeps(board):
         told.append(f"Better over whole sweeps, in all defenses at once: {', '.join(sweeps)}.")
     return told
 

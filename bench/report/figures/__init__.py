@@ -9,12 +9,14 @@ from smashbench.bench.report.figures.diagnostics import DIAGNOSTICS
 from smashbench.bench.report.figures.gallery import GALLERY
 from smashbench.bench.report.figures.knowledge import KNOWLEDGE
 from smashbench.bench.report.figures.optimum import OPTIMUM
+from smashbench.bench.report.figures.over_noise import OVER_NOISE
 from smashbench.bench.report.figures.reconstructions import RECONSTRUCTIONS
 from smashbench.bench.report.figures.surrogates import SURROGATES
 from smashbench.bench.report.figures.tradeoff import tradeoff
 from smashbench.bench.report.figures.variances import VARIANCES
 
 FIGURES: list[Figure[Board]] = [
+    OVER_NOISE,
     GALLERY,
     RECONSTRUCTIONS,
     ATTACKS,
