@@ -14,6 +14,8 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 USERS = (0.05, 0.5)
 """Quantiles of the unexplained share of an image's own variance at which the users stand whose
 images are kept."""
+VICTIM, IMAGES = "victim", "images"
+"""What is measured beside metrics: of a victim, and which images are kept."""
 Seconds = Annotated[float, Ge(0), Lt(1e9)]
 Text = Annotated[str, StringConstraints(max_length=200)]
 RunFlag = Literal["not_converged", "attack_failed"]

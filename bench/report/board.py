@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.experiment.results import DiagnosticFacts, Floors, ThreatModel
+from smashbench.bench.experiment.results import IMAGES, DiagnosticFacts, Floors, ThreatModel
 from smashbench.bench.report.statistics import Estimate
 from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.record import Arrays, AttackRecord, FinishedRecord, VictimRecord
@@ -58,6 +58,9 @@ class Row:
     """Trials of this row that failed or have not run."""
     of_other_code: int = 0
     """Trials of this row that were made by code that has changed since."""
+    versions: dict[str, set[str]] = field(default_factory=dict)
+    """Hashes of the code that measured its victims, under ``VICTIM``, and of each attack, under
+    ``attack NAME``."""
     accuracy: Estimate = UNKNOWN
     least_accuracy: float = 1.0
     """Of the victim that fared worst."""
@@ -255,6 +258,19 @@ class Board:
         return self.store.arrays(first, "samples")["samples"].shape
 
     def has_images(self, row: Row) -> bool:
-        """Whether the row's sample images are there: a pack may have come without them."""
+        """Whether the row's sample images are there, and those that the first such row has: a pack
+        may have come without them, and other code may have chosen others."""
+        return self._has_samples(row) and _choice(row) == self._shown_choice
+
+    @cached_property
+    def _shown_choice(self) -> str | None:
+        return next((_choice(row) for row in self.rows if self._has_samples(row)), None)
+
+    def _has_samples(self, row: Row) -> bool:
         records = [row.record, *(attack.record for attack in row.attacks.values())]
         return all(record and self.store.has_samples(record) for record in records)
+
+
+def _choice(row: Row) -> str | None:
+    """The code that chose the images of a row that are kept."""
+    return row.record.scoring.get(IMAGES) if row.record else None

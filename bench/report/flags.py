@@ -37,6 +37,11 @@ def raise_flags(board: Board) -> None:
         row.doubts = [flag.name for flag in found if flag.doubt]
 
 
+def _of_other_code(row: Row, board: Board) -> bool:
+    ours = board.controls[0].versions if board.controls else row.versions
+    return any(ours[name] != row.versions[name] for name in ours.keys() & row.versions.keys())
+
+
 def _not_converged(row: Row, board: Board) -> bool:
     strongest = row.strongest("trained")
     return bool(strongest) and not row.attacks[strongest].converged
@@ -77,6 +82,13 @@ FLAGS = (
         "A trial of the row was made by code that has changed since, and was not done again: run "
         "anew, its numbers may differ.",
         lambda row, board: row.of_other_code > 0,
+    ),
+    Flag(
+        "other_code",
+        "It was attacked, or its accuracy measured, by other code than the undefended row: some of "
+        "the difference may be the code's.",
+        _of_other_code,
+        relative=True,
     ),
     Flag(
         "not_converged",

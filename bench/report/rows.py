@@ -10,6 +10,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
+from smashbench.bench.experiment.results import VICTIM
 from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
 from smashbench.bench.report.flags import raise_flags
@@ -115,6 +116,9 @@ def _row(
     tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
     estimates = _estimates(tables)
     row.attacks = {name: _summary(runs, estimates[name]) for name, runs in chosen.items()}
+    row.versions |= {
+        f"attack {name}": {run.source for run in runs} for name, runs in chosen.items()
+    }
     fits = max((table["mse"].shape[1] for table in tables.values()), default=1)
     right = _alike(right, fits)
     row.draws["accuracy"], row.freedom = resample(right[None], row.role)[0], freedom(right.shape)
@@ -145,6 +149,7 @@ def _describe(row: Row, records: list[VictimRecord], store: Store) -> tuple[Imag
     row.accuracy = means(of_some(correct, images.groups, judged), [ACCURACY.bounds])[0]
     row.inferred = attribute_estimates(scores, images.groups)
     row.least_accuracy = min(record.metrics.accuracy for record in records)
+    row.versions[VICTIM] = {record.scoring.get(VICTIM, "") for record in records}
     row.record, row.randomized, row.chance = first, first.randomized, first.metrics.chance
     row.role, row.group, row.noise = first.facts.role, first.facts.group, first.facts.noise
     row.diagnostics = first.facts.diagnostics

@@ -12,8 +12,10 @@ from pydantic_core import from_json
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import (
+    IMAGES,
     SLACK,
     USERS,
+    VICTIM,
     AttackResults,
     AttackSeconds,
     Text,
@@ -43,8 +45,10 @@ class _Done(Frozen):
 
     @property
     def claims(self) -> dict[str, str]:
-        """What all records of a board must agree on, as far as they have it."""
-        codes = {f"the code of {name}": code for name, code in self.scoring.items()}
+        """What all records of a board must agree on, as far as they have it: the images and the
+        metrics."""
+        measures = {name: self.scoring[name] for name in self.scoring.keys() - {VICTIM, IMAGES}}
+        codes = {f"the code of {name}": code for name, code in sorted(measures.items())}
         return {"data_hash": self.data_hash, **codes}
 
 

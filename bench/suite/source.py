@@ -17,6 +17,7 @@ from smashbench.bench.experiment import (
     wall,
 )
 from smashbench.bench.experiment.metrics import METRICS, score
+from smashbench.bench.experiment.results import IMAGES, VICTIM
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.plugins import LOADED
 from smashbench.bench.suite.trial import Trial
@@ -37,10 +38,6 @@ NEUTRAL = (
 )
 """Modules of types and messages, which decide no number, and the list of metrics, each of which has
 a hash of its own: another metric changes nothing that was measured."""
-VICTIM = "victim"
-"""What of a victim is measured beside metrics."""
-IMAGES = "images"
-"""Which images are kept: of a victim and of its attacks the same."""
 
 
 def source_of(trial: Trial) -> str | None:
