@@ -6,7 +6,6 @@ from scipy.stats import norm
 
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.comparisons import against_noise
-from smashbench.bench.report.figures.over_noise import OVER_NOISE
 from smashbench.bench.report.losses import at_losses, within
 from smashbench.bench.report.statistics import DRAWS, PARTS, RESAMPLES, Estimate
 from smashbench.bench.report.verdict import NONE, answers, headline, summary, verdict
@@ -202,38 +201,6 @@ def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
     assert all(each.low < 0 < each.mean for each in found)
     assert headline(made) == "hand: cem beats noise over its sweep (FVU)"
     assert verdict(made)[-1] == "Better over whole sweeps, in all defenses at once: cem."
-
-
-def test_the_figure_of_sweeps_shows_who_is_better_worse_and_neither():
-    """In the order of their means, with the intervals of the table."""
-    noise = [sure("noise", s, a, e) for s, a, e in ((1, 0.9, 0.03), (2, 0.7, 0.05))]
-    sweeps = {"worse": -0.2, "better": 0.2, "alike": 0.0}
-    rows = [
-        independent(name, s, n + 3 * s, 0.1 * e + shift, accuracy=a)
-        for n, (name, shift) in enumerate(sweeps.items())
-        for s, a, e in ((1, 0.9, 3), (2, 0.7, 5))
-    ]
-    made = board(*noise, *rows, sure("once", 1, 0.8, 0.09))  # one strength is no sweep
-    assert OVER_NOISE.applies(made)
-    assert not OVER_NOISE.applies(board(*noise, *rows[:4]))  # two defenses
-    (axes,) = OVER_NOISE.draw(made).axes
-    assert [each.get_text() for each in axes.get_yticklabels()] == ["better", "alike", "worse"]
-    table = made.sweeps.set_index("defense")
-    for place, name in enumerate(("better", "alike", "worse")):
-        joint, own, dot = axes.lines[3 * place : 3 * place + 3]
-        assert {*joint.get_ydata(), *own.get_ydata(), *dot.get_ydata()} == {place}
-        ends = table.loc[name, ["fvu_over_noise_joint_low", "fvu_over_noise_joint_high"]]
-        assert list(joint.get_xdata()) == list(ends)
-        assert list(own.get_xdata()) == list(
-            table.loc[name, ["fvu_over_noise_low", "fvu_over_noise_high"]]
-        )
-        assert dot.get_xdata()[0] == pytest.approx(sweeps[name], abs=0.02)
-        assert (dot.get_markerfacecolor() == "white") == (name == "alike")
-    title = "hand: 1 of 3 defenses is shown to beat noise, 1 to be worse (FVU)"
-    assert OVER_NOISE.draw(made).get_suptitle() == title
-    for each in made.rows:
-        each.seeds = each.seeds[:1]
-    assert not OVER_NOISE.applies(board(*made.rows))  # of one training nobody can tell
 
 
 def independent(name, strength, n, fvu, spread=0.05, accuracy=0.9):

@@ -20,6 +20,8 @@ FEWEST = 3
 LINE, AROUND = 0.21, 1.5
 """Inches of a defense, and of all that stands around them."""
 BETTER, WORSE, NOT_SHOWN = "better than noise", "worse than noise", "not shown to differ"
+INTERVALS = ("fvu_over_noise_joint", "fvu_over_noise")
+"""Columns of the table of defenses: of the thin and of the thick line."""
 COLOURS = {BETTER: Mark(2).ink.figure, WORSE: Mark(4).ink.figure, NOT_SHOWN: SOFT}
 
 
@@ -53,9 +55,6 @@ def _draw(board: Board) -> Canvas:
     canvas.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize="small")
     write_title(canvas, _message(board, table))
     return canvas
-
-
-INTERVALS = ("fvu_over_noise_joint", "fvu_over_noise")
 
 
 def _dot(found: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
