@@ -274,7 +274,8 @@ def check(choice: Namespace) -> int:
 
 def fetch(choice: Namespace) -> int:
     """Downloads a data set."""
-    from smashbench.datasets import DATASETS, DatasetError
+    from smashbench.bench.fetching import fetch
+    from smashbench.datasets import DATASETS
 
     plug(choice.plugins)
     if choice.dataset not in DATASETS:
@@ -286,10 +287,6 @@ def fetch(choice: Namespace) -> int:
     elif folder is None:
         raise BenchError("where to? give --data DIR or SMASHBENCH_DATA")
     else:
-        try:
-            dataset.load(folder)
-        except DatasetError:
-            dataset.fetch(folder)
-            dataset.load(folder)
+        fetch(dataset, folder)
         print(f"{choice.dataset} is in {folder}")
     return 0

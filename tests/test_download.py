@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from smashbench.bench.fetching import fetch
 from smashbench.datasets import DATASETS, DatasetError
 from smashbench.datasets import download as downloads
 from smashbench.datasets.cifar10 import Cifar10
@@ -136,6 +137,25 @@ def test_fetched_cifar10_is_loaded_and_repaired(url, sets, tmp_path, monkeypatch
     Server.asked.clear()
     assert here("fetch", "cifar10", "--data", data).returncode == 0
     assert not Server.asked
+
+
+def test_of_two_that_fetch_at_once_one_does(url, sets, tmp_path, monkeypatch):
+    import torchvision.datasets
+
+    archive = shutil.make_archive(str(tmp_path / "served"), "gztar", sets / "CIFAR10")
+    source = torchvision.datasets.CIFAR10
+    monkeypatch.setattr(Server, "folder", tmp_path)
+    monkeypatch.setattr(source, "url", f"{url}/served.tar.gz")
+    monkeypatch.setattr(source, "tgz_md5", downloads.md5_of(tmp_path / archive))
+    unpacked = []
+    monkeypatch.setattr(
+        "smashbench.datasets.cifar10.unpack", lambda *these: unpacked.append(unpack(*these))
+    )
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda _: fetch(Cifar10(), tmp_path / "data"), range(2)):
+            pass
+    assert len(unpacked) == 1
+    assert Cifar10().load(tmp_path / "data").hash == Cifar10().load(sets).hash
 
 
 def test_fetched_fashion_mnist_is_loaded(url, sets, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ PACKAGES = ("bench", "attacks", "defenses", "datasets")
 
 WINGS = (
     *("errors", "frozen", "experiment", "suite", "contracts", "store", "run", "report"),
-    *("auditing", "submitting", "plugged", "listing", "commands", "output", "command"),
+    *("auditing", "submitting", "plugged", "fetching", "listing", "commands", "output", "command"),
 )
 """Of the bench, lowest first."""
 APART = {"run", "report"}

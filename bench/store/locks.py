@@ -36,6 +36,22 @@ def lock(path: Path) -> Iterator[bool]:
         held.release()
 
 
+@contextmanager
+def wait_for_lock(path: Path) -> Iterator[None]:
+    """Waits until this process alone holds the lock.
+
+    Raises:
+        BenchError: its folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(path).acquire()
+    except OSError as error:
+        raise unwritable(path, error) from None
+    with held:
+        yield
+
+
 def is_locked(path: Path) -> bool:
     """Whether another process holds the lock."""
     if not path.exists():
