@@ -1,9 +1,9 @@
 """How defenses of one board differ from each other: ``python results/ablations/variants.py DIR
-[ONE:OTHER ...]``. Without pairs: variants of the CEM family, of the suite ``ablations``.
+[ONE:OTHER ...] [FILE.csv]``. Without pairs: variants of the CEM family, of the suite ``ablations``.
 
 The mean difference of the worst-case FVU over the accuracies that both were swept over, with its
 95 % interval over victims and images, which both share, and the interval that holds for all lines
-at once. Writes variants.csv into the folder.
+at once. Writes variants.csv, or FILE.csv, into the folder.
 """
 
 import sys
@@ -55,7 +55,9 @@ def compared(board: Board, pairs: Sequence[tuple[str, str]] = PAIRS) -> pd.DataF
 
 
 if __name__ == "__main__":
-    named = [(one, other) for one, _, other in (word.partition(":") for word in sys.argv[2:])]
-    found = compared(read(sys.argv[1]), named or PAIRS)
+    folder, words = Path(sys.argv[1]), sys.argv[2:]
+    named = [(one, other) for one, colon, other in (w.partition(":") for w in words) if colon]
+    name = next((word for word in words if word.endswith(".csv")), "variants.csv")
+    found = compared(read(folder), named or PAIRS)
     print(found.to_string(index=False, float_format="%.3f"))
-    found.to_csv(Path(sys.argv[1]) / "variants.csv", index=False, float_format="%.4f")
+    found.to_csv(folder / name, index=False, float_format="%.4f")
