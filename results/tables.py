@@ -1,5 +1,6 @@
 """Writes the tables of docs/cifar10.md and README.md anew, from the published boards: ``python
-results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0."""
+results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0; above 0 only if
+attacks had converged, as in a report."""
 
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def that_differ(board: str) -> list[str]:
         accuracy = f"{number(line.accuracy, 3)} {interval(line, 'accuracy')}"
         fvu = f"{number(line.worst_fvu, 2)} {interval(line, 'worst_fvu', 2)}"
         cells = over_noise(line)
-        row = f"`{line.defense}` {line.strength:g}"
+        row = f"`{line.defense}` {line.strength:g}{'' if settled(line) else ', not converged'}"
         lines.append([row, accuracy, fvu, cells[0].strip("*"), *cells[1:]])
     return written(lines)
 
@@ -66,10 +67,15 @@ def differs(table: pd.DataFrame) -> pd.Series:
     return (table[f"{JOINT}_low"] > 0) | (table[f"{JOINT}_high"] < 0)
 
 
+def settled(line: pd.Series) -> bool:
+    return "not_converged" not in str(line["flags"])
+
+
 def over_noise(line: pd.Series) -> list[str]:
     """The mean over noise, its own interval and that at once."""
     mean = f"{line[OVER]:+.3f}".replace("0.", ".", 1)
-    bold = "**" if line[f"{JOINT}_low"] > 0 or line[f"{JOINT}_high"] < 0 else ""
+    shown = line[f"{JOINT}_high"] < 0 or (line[f"{JOINT}_low"] > 0 and settled(line))
+    bold = "**" if shown else ""
     return [f"{bold}{mean}{bold}", interval(line, OVER), interval(line, JOINT)]
 
 

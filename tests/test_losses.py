@@ -71,6 +71,14 @@ def test_one_training_shows_nothing_about_another():
     assert headline(made) == "hand: none of 2 rows is shown to beat noise (FVU)"
 
 
+def test_attacks_that_had_not_converged_show_no_protection():
+    clear = [sure("cem", 1, 0.93, 0.045, jitter=0.0001), sure("cem", 9, 0.89, 0.06, jitter=0.0001)]
+    clear[1].flags = ["not_converged"]
+    _, two, _ = at_losses(board(*control_and_noise(), *clear))
+    assert two.best.over_noise.low > 0
+    assert two.winners == []
+
+
 def test_a_sweep_that_ends_early_is_not_worse_than_noise_further_on():
     """At five points lost noise leaves .4: two defenses that lose two points at most are not
     compared there, but for the one that leaves .6 even so."""

@@ -3,6 +3,7 @@
 import pytest
 
 from smashbench.bench.report.figures.over_noise import OVER_NOISE
+from smashbench.bench.report.verdict import over_sweeps, verdict
 from tests.test_frontier import board
 from tests.test_losses import independent, sure
 
@@ -37,3 +38,39 @@ def test_the_figure_of_sweeps_shows_who_is_better_worse_and_neither():
     for each in made.rows:
         each.seeds = each.seeds[:1]
     assert not OVER_NOISE.applies(board(*made.rows))  # of one training nobody can tell
+
+
+def test_nobody_is_better_than_noise_by_attacks_that_had_not_converged():
+    """Neither a row, nor a sweep, nor at a small loss of accuracy; collapsed rows do not count."""
+    noise = [sure("noise", s, a, e) for s, a, e in ((1, 0.9, 0.03), (2, 0.7, 0.05))]
+    names = ("better", "alike", "worse")
+    rows = [
+        independent(name, s, n + 3 * s, 0.1 * e + shift, accuracy=a)
+        for n, (name, shift) in enumerate(zip(names, (0.2, 0.0, -0.2), strict=True))
+        for s, a, e in ((1, 0.9, 3), (2, 0.7, 5))
+    ]
+    settled = board(*noise, *rows)
+    assert list(over_sweeps(settled).query("better").defense) == ["better"]
+    assert "at once: better 1, better 2." in verdict(settled)[0]
+    assert not [told for told in verdict(settled) if "had not converged" in told]
+
+    first = rows[0]
+    first.flags = ["not_converged", "utility_collapse"]
+    assert board(*noise, *rows).settled("better")
+    first.flags = ["not_converged"]
+    made = board(*noise, *rows)
+    table = over_sweeps(made).set_index("defense")
+    assert not table.better.any()
+    assert list(table.index[table.open]) == ["better"]
+    first_line, *_, last = verdict(made)
+    assert "at once: better 2." in first_line
+    assert last == (
+        "Above noise, too, and not shown to be better, since their strongest attack had not "
+        "converged: better 1, better."
+    )
+    canvas = OVER_NOISE.draw(made)
+    assert (
+        canvas.get_suptitle()
+        == "hand: none of 3 defenses is shown to beat noise, 1 to be worse (FVU)"
+    )
+    assert canvas.axes[0].lines[2].get_markerfacecolor() == "white"

@@ -109,6 +109,12 @@ class Row:
         return "utility_collapse" in self.flags
 
     @property
+    def settled(self) -> bool:
+        """Whether its strongest attack had converged: with more steps it may leave less, so that
+        what it leaves shows no protection."""
+        return "not_converged" not in self.flags
+
+    @property
     def title(self) -> str:
         """Its label in a title, where "none" could be read as "no result"."""
         return "undefended" if self.role == "control" else self.label
@@ -215,6 +221,10 @@ class Board:
         """Label to the complete rows of this defense, in the suite's order."""
         names = dict.fromkeys(row.defense for row in self.complete)
         return {name: [row for row in self.complete if row.defense == name] for name in names}
+
+    def settled(self, defense: str) -> bool:
+        """Whether all its rows are that work."""
+        return all(row.settled or row.collapsed for row in self.by_defense[defense])
 
     def doubts(self, defense: str) -> list[str]:
         """Those of its rows, each once."""

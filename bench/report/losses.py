@@ -40,12 +40,15 @@ class AtLoss(NamedTuple):
     """The accuracy that it was swept to."""
     trainings: int
     """Of each of its rows."""
+    settled: bool = True
+    """Whether the strongest attacks on its rows had converged."""
 
     @property
     def beats_noise(self) -> bool:
-        """Whether it is shown to: it is accurate enough, and leaves more, in several trainings."""
+        """Whether it is shown to: it is accurate enough, and leaves more, in several trainings, to
+        attacks that had converged."""
         better = self.over_noise is not None and self.over_noise.low > 0
-        known = self.trainings >= TRAININGS and self.reached >= QUANTILE
+        known = self.trainings >= TRAININGS and self.reached >= QUANTILE and self.settled
         return self.role == "defense" and better and known
 
 
@@ -114,7 +117,8 @@ def at_losses(board: Board) -> list[Loss]:
                 continue
             reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
             least = min(row.accuracy.mean for row in own_rows)
-            at = AtLoss(name, first.role, fvu, None, reached, least, len(first.seeds))
+            trainings, settled = len(first.seeds), board.settled(name)
+            at = AtLoss(name, first.role, fvu, None, reached, least, trainings, settled)
             if others and first.role != "control":
                 noise = privacy_within(*frontier(others), control - drop)
                 if first.role == "baseline" and np.isfinite(noise[0]):

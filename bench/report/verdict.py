@@ -80,12 +80,12 @@ def _answer(loss: Loss, board: Board) -> Answer:
 def headline(board: Board) -> str:
     """The message of the board in a few words: who beats noise at some small loss of accuracy, or
     which of all rows does, or who does over whole sweeps, by intervals that hold at once."""
-    name, (compared, better) = board.suite.name, _compared(board)
+    name, (compared, better, _) = board.suite.name, _compared(board)
     winners = list(dict.fromkeys(each.defense for loss in board.losses for each in loss.winners))
     if winners := winners or [row.label for row in better]:
         verb = "beats" if len(winners) == 1 else "beat"
         return f"{name}: {listed(winners)} {verb} noise (FVU)"
-    if winners := _better_over_sweeps(board):
+    if winners := _over_sweeps(board, "better"):
         ends = "s noise over its sweep" if len(winners) == 1 else " noise over their sweeps"
         return f"{name}: {listed(winners)} beat{ends} (FVU)"
     if compared:
@@ -96,20 +96,24 @@ def headline(board: Board) -> str:
     return f"{name}: privacy against accuracy"
 
 
-def _compared(board: Board) -> tuple[list[Row], list[Row]]:
-    """Rows that are compared with noise at equal accuracy, and those of them that are better by an
-    interval for all of them at once, in several trainings."""
+def _compared(board: Board) -> tuple[list[Row], list[Row], list[Row]]:
+    """Rows that are compared with noise at equal accuracy; those of them that are better by an
+    interval for all of them at once, in several trainings; and those that would be if their
+    strongest attack had converged."""
     joint = "fvu_over_noise_joint"
     found = {key: each[joint] for key, each in board.over_noise.items() if joint in each}
     compared = [row for row in board.rows if row.key in found]
     able = [row for row in compared if len(row.seeds) >= TRAININGS]
-    return compared, [row for row in able if (value := found[row.key]) and value.low > 0]
+    above = [row for row in able if (value := found[row.key]) and value.low > 0]
+    better, open_ = ([row for row in above if row.settled is each] for each in (True, False))
+    return compared, better, open_
 
 
 def over_sweeps(board: Board) -> pd.DataFrame:
     """The lines of the table of defenses that are compared with noise over a sweep of several
     strengths, in several trainings; ``better`` and ``worse`` than noise by an interval for all
-    defenses at once."""
+    defenses at once, and ``open`` where it would be better if its strongest attacks had
+    converged."""
     table = board.sweeps
     swept = [
         len(own) > 1 and min(len(row.seeds) for row in own) >= TRAININGS
@@ -117,13 +121,14 @@ def over_sweeps(board: Board) -> pd.DataFrame:
         for own in [[row for row in board.by_defense[name] if not row.collapsed]]
     ]
     table = table[np.array(swept, bool) & table.fvu_over_noise_joint_low.notna()]
-    better, worse = table.fvu_over_noise_joint_low > 0, table.fvu_over_noise_joint_high < 0
-    return table.assign(better=better, worse=worse)
+    above, worse = table.fvu_over_noise_joint_low > 0, table.fvu_over_noise_joint_high < 0
+    settled = np.array([board.settled(name) for name in table.defense], bool)
+    return table.assign(better=above & settled, worse=worse, open=above & ~settled)
 
 
-def _better_over_sweeps(board: Board) -> list[str]:
+def _over_sweeps(board: Board, which: str) -> list[str]:
     table = over_sweeps(board)
-    return list(table[table.better].defense)
+    return list(table[table[which]].defense)
 
 
 def difference(value: Sequence[float], digits: int) -> str:
@@ -148,7 +153,7 @@ def listed(names: Sequence[str]) -> str:
 
 def verdict(board: Board) -> list[str]:
     """Sentences about all rows compared with noise, where there are some."""
-    compared, better = _compared(board)
+    compared, better, open_ = _compared(board)
     if not compared:
         return []
     names = ", ".join(row.label for row in better)
@@ -165,8 +170,13 @@ def verdict(board: Board) -> list[str]:
             f"{_counted(attacks, 'fit')} of each attack; a conclusion needs {SEEDS} and "
             f"{ATTACK_SEEDS}."
         )
-    if sweeps := _better_over_sweeps(board):
+    if sweeps := _over_sweeps(board, "better"):
         told.append(f"Better over whole sweeps, in all defenses at once: {', '.join(sweeps)}.")
+    if above := dict.fromkeys([*(row.label for row in open_), *_over_sweeps(board, "open")]):
+        told.append(
+            "Above noise, too, and not shown to be better, since their strongest attack had not "
+            f"converged: {', '.join(above)}."
+        )
     return told
 
 

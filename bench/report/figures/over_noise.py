@@ -19,17 +19,26 @@ FEWEST = 3
 """Defenses to compare: of fewer, the table says as much."""
 LINE, AROUND = 0.21, 1.5
 """Inches of a defense, and of all that stands around them."""
+WIDEST = 5
+"""Entries in a line of the legend, at most."""
 BETTER, WORSE, NOT_SHOWN = "better than noise", "worse than noise", "not shown to differ"
+OPEN = "above it, attack not converged"
 INTERVALS = ("fvu_over_noise_joint", "fvu_over_noise")
 """Columns of the table of defenses: of the thin and of the thick line."""
-COLOURS = {BETTER: Mark(2).ink.figure, WORSE: Mark(4).ink.figure, NOT_SHOWN: SOFT}
+COLOURS = {
+    BETTER: Mark(2).ink.figure,
+    OPEN: Mark(2).ink.figure,
+    WORSE: Mark(4).ink.figure,
+    NOT_SHOWN: SOFT,
+}
 
 
 def _draw(board: Board) -> Canvas:
     """A line per defense: the mean over its sweep, its own interval (thick) and that which holds
     for all of them at once (thin)."""
     table = over_sweeps(board).sort_values("fvu_over_noise", ascending=False, kind="stable")
-    shown = np.select([table.better, table.worse], [BETTER, WORSE], NOT_SHOWN)
+    which = [table.better, table.open, table.worse]
+    shown = np.select(which, [BETTER, OPEN, WORSE], NOT_SHOWN)
     canvas = Canvas(figsize=inches(7.5, AROUND + LINE * len(table)), layout="constrained")
     axes = canvas.subplots()
     for place, (line, found) in enumerate(zip(table.to_dict("records"), shown, strict=True)):
@@ -52,13 +61,14 @@ def _draw(board: Board) -> Canvas:
         Line2D([], [], color=SOFT, lw=3, label="95 % interval alone"),
         Line2D([], [], color=SOFT, lw=1, label="for all at once"),
     ]
-    canvas.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize="small")
+    columns = len(handles) if len(handles) <= WIDEST else WIDEST - 2
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize="small")
     write_title(canvas, _message(board, table))
     return canvas
 
 
 def _dot(found: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
-    inside = "white" if found == NOT_SHOWN else COLOURS[found]
+    inside = "white" if found in (OPEN, NOT_SHOWN) else COLOURS[found]
     return Line2D(x, y, color=COLOURS[found], mfc=inside, marker="o", ms=5, lw=0, label=label)
 
 
@@ -90,7 +100,7 @@ OVER_NOISE = Figure(
     caption="Worst-case FVU of every defense over that of noise at equal accuracy, as the mean "
     "over the accuracies that both were swept over (at the right): the mean, its own 95 % interval "
     "(thick), and the interval that holds for all defenses at once (thin). To the right of zero a "
-    "defense protects better than noise.",
+    "defense protects better than noise, if attacks on it had converged.",
     applies=lambda board: len(over_sweeps(board)) >= FEWEST,
     draw=_draw,
 )
