@@ -41,7 +41,7 @@ def test_the_figure_of_sweeps_shows_who_is_better_worse_and_neither():
 
 
 def test_nobody_is_better_than_noise_by_attacks_that_had_not_converged():
-    """Neither a row, nor a sweep, nor at a small loss of accuracy; collapsed rows do not count."""
+    """Neither a row nor a sweep; collapsed rows do not count."""
     noise = [sure("noise", s, a, e) for s, a, e in ((1, 0.9, 0.03), (2, 0.7, 0.05))]
     names = ("better", "alike", "worse")
     rows = [

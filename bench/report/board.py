@@ -223,7 +223,7 @@ class Board:
         return {name: [row for row in self.complete if row.defense == name] for name in names}
 
     def settled(self, defense: str) -> bool:
-        """Whether all its rows are that work."""
+        """Whether that holds for all its rows that work."""
         return all(row.settled or row.collapsed for row in self.by_defense[defense])
 
     def doubts(self, defense: str) -> list[str]:

@@ -40,7 +40,7 @@ class AtLoss(NamedTuple):
     """The accuracy that it was swept to."""
     trainings: int
     """Of each of its rows."""
-    settled: bool = True
+    settled: bool
     """Whether the strongest attacks on its rows had converged."""
 
     @property

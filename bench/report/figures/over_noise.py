@@ -1,6 +1,7 @@
 """Which defenses beat noise over their sweeps?"""
 
 from collections.abc import Sequence
+from math import ceil
 
 import matplotlib as mpl
 import numpy as np
@@ -61,7 +62,7 @@ def _draw(board: Board) -> Canvas:
         Line2D([], [], color=SOFT, lw=3, label="95 % interval alone"),
         Line2D([], [], color=SOFT, lw=1, label="for all at once"),
     ]
-    columns = len(handles) if len(handles) <= WIDEST else WIDEST - 2
+    columns = ceil(len(handles) / ceil(len(handles) / WIDEST))
     canvas.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize="small")
     write_title(canvas, _message(board, table))
     return canvas
