@@ -202,6 +202,15 @@ def test_figures_and_page_have_one_source_of_colours(tmp_path):
             assert found[name] in (mark.ink.figure, mark.css)
 
 
+def test_defenses_of_several_groups_in_one_panel_have_marks_of_their_own():
+    """As `gmm_cem` and `dropout_cem` in the figure of surrogates: both are second of a group."""
+    found = {"noise": 1, "kmeans_cem": 2, "gmm_cem": 3, "dropout_cem": 3, "class_variance": 4}
+    marks = {name: style.Mark(number) for name, number in found.items()}
+    apart = style.apart(marks, found)
+    assert list(apart.values()) == [style.Mark(number) for number in (1, 2, 3, 4, 5)]
+    assert style.apart(marks, ["noise", "dropout_cem"])["dropout_cem"] == style.Mark(3)
+
+
 FACTS = DefenseFacts(
     role="control",
     noise=0.25,

@@ -1,6 +1,7 @@
 """Colours and marks: the one source, for figures and for the page."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from smashbench.bench.report.board import Board
@@ -144,3 +145,15 @@ def marks(board: Board) -> dict[str, Mark]:
             found[name] = Mark(FIXED + counts[group])
             counts[group] += 1
     return found
+
+
+def apart(found: Mapping[str, Mark], names: Iterable[str]) -> dict[str, Mark]:
+    """Marks of defenses of several groups that share one panel: those of ``marks``, but of two
+    that have the same the later one takes the next that is free."""
+    own: dict[str, Mark] = {}
+    for name in names:
+        mark = found[name]
+        while mark in own.values():
+            mark = Mark(mark.number + 1)
+        own[name] = mark
+    return own

@@ -7,7 +7,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import logarithmic
 from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.figures.texts import Text, write
-from smashbench.bench.report.style import SOFT, marks
+from smashbench.bench.report.style import SOFT, apart, marks
 from smashbench.bench.report.verdict import listed
 
 MANY = 12
@@ -26,10 +26,19 @@ def _last(row: Row, diagnostic: str) -> float:
     return float("nan") if found is None else found
 
 
+def _named(board: Board) -> list[str]:
+    """Defenses that are not grey, whether their rows are complete or not."""
+    first: dict[str, Row] = {}
+    for row in board.rows:
+        first.setdefault(row.defense, row)
+    few = len(first) <= MANY
+    return [name for name, row in first.items() if few or row.role != "defense" or _surrogate(row)]
+
+
 def _draw(board: Board) -> Canvas:
     """What a surrogate says against the true variance, and that variance against the worst case;
     a curve per defense over its strengths."""
-    styles = marks(board)
+    styles = apart(marks(board), _named(board))
     said_texts: list[Text] = []
     texts: list[Text] = []
     canvas = Canvas(figsize=inches(9.5, 4), layout="constrained")
@@ -37,15 +46,15 @@ def _draw(board: Board) -> Canvas:
     for name, group in board.by_defense.items():
         variance = [_last(row, "class_variance") for row in group]
         worst = [row.worst("mse").mean for row in group]
+        if name not in styles:
+            right.plot(variance, worst, color=SOFT, marker="o", markersize=3, lw=0.6, alpha=0.5)
+            continue
         ink = styles[name].ink.figure
         if surrogate := _surrogate(group[0]):
             said = [_last(row, surrogate) for row in group]
             left.plot(said, variance, **styles[name].line)
             if np.isfinite([said[-1], variance[-1]]).all():
                 said_texts.append(Text(said[-1], variance[-1], name, ink, first=True))
-        if not surrogate and group[0].role == "defense" and len(board.by_defense) > MANY:
-            right.plot(variance, worst, color=SOFT, marker="o", markersize=3, lw=0.6, alpha=0.5)
-            continue
         right.plot(variance, worst, **styles[name].line)
         if np.isfinite(variance[-1]):
             texts.append(Text(variance[-1], worst[-1], name, ink, first=True))
