@@ -116,7 +116,7 @@ def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):
     assert row.missing == 1
     assert row.worst_attack() == "gmm"  # the decoder did not attack every victim
     assert "decoder" not in row.attacks
-    assert "(1 trials missing)" in tables.as_text(board)
+    assert "(missing trials: 1)" in tables.as_text(board)
     assert "incomplete" in row.flags
     assert not board.complete  # its strongest attack may be the missing one
 

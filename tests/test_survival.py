@@ -124,7 +124,7 @@ def test_a_failed_trial_is_recorded_and_shown(copy, here):
     done = here("run", "smoke", "--out", copy, "--workers", 1, *one, *too_few)
     assert done.returncode == 1, done.stderr
     assert "1 trials failed" in done.stdout
-    assert "1 trials missing" in done.stdout
+    assert "missing trials: 1" in done.stdout
     (failed,) = [record for record in records(copy).values() if record["status"] == "failed"]
     assert "too few to hold out" in failed["error"]
 

@@ -206,7 +206,7 @@ def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here, tmp_path):
         if trial.victim.defense.label != "none":
             store.record_path(trial.key).unlink()
     report = here("report", copy).stdout
-    assert "6 more rows of the suite have not been begun" in report
+    assert "rows of the suite that have not been begun: 6" in report
     assert "noise" not in report.split("not been begun")[0]
     status = here("status", copy).stdout
     assert "36 trials of rows that have not been begun: noise" in status
@@ -219,7 +219,7 @@ def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here, tmp_path):
     assert (copy / "leaderboard.csv").read_text().count("\n") == 2
     page = (copy / "report.html").read_text()
     assert "kmeans_cem" not in page
-    assert "6 more rows of the suite have not been begun" in page
+    assert "Rows of the suite that have not been begun: 6" in page
 
 
 @pytest.mark.slow

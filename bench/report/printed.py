@@ -26,7 +26,7 @@ def leaderboard_cells(board: Board) -> Lines:
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"
         if not row.on_one_release:
-            why = f"{row.missing} trials missing" if row.missing else "no attack on one release"
+            why = f"missing trials: {row.missing}" if row.missing else "no attack on one release"
             lines.append([row.defense, strength, why, *[""] * (len(head) - 3)])
             continue
         cells = [estimate(row.accuracy, ACCURACY.digits)]
@@ -37,7 +37,7 @@ def leaderboard_cells(board: Board) -> Lines:
             for m in metrics
         ]
         flags = " ".join(flag for flag in row.flags if flag != "randomized")
-        missing = f" ({row.missing} trials missing)" if row.missing else ""
+        missing = f" (missing trials: {row.missing})" if row.missing else ""
         lines.append([row.defense, strength, *cells, row.worst_attack(), flags + missing])
     return lines
 

@@ -159,7 +159,7 @@ def as_text(board: Board) -> str:
     head, *lines = leaderboard_cells(board)
     rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
     waiting = len(board.waiting)
-    more = [f"\n{waiting} more rows of the suite have not been begun"] if waiting else []
+    more = [f"\nrows of the suite that have not been begun: {waiting}"] if waiting else []
     if partly := board.partly_measured:
         names = ", ".join(partly)
         more.append(f"\nnot shown, because some rows do not have it: {names} (smashbench rescore)")
