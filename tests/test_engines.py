@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.run.attempt import Outcome, how_it_ended, log_size, lost
@@ -18,9 +19,11 @@ from smashbench.bench.run.engines.base import Engine
 from smashbench.bench.run.engines.local import Local, _default_workers
 from smashbench.bench.run.engines.slurm import _minutes, _outcome_of
 from smashbench.bench.run.estimates import Estimates
+from smashbench.bench.run.execute import _say_if_slow
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import Scheduler
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite import toml
 from smashbench.bench.suite.trial import Trial
 from tests.forge import attack_trial, victim_trial
 
@@ -262,3 +265,20 @@ def test_slurms_ways_to_write_a_time():
         "infinite": float("inf"),
     }.items():
         assert _minutes(text) == minutes
+
+
+@pytest.mark.parametrize(
+    ("precision", "supported", "gpu", "told"),
+    [("bf16", 0, 0, 1), ("bf16", 1, 0, 0), ("bf16", 0, 1, 0), ("fp32", 0, 0, 0)],
+)
+def test_a_processor_that_is_slow_at_what_is_asked_for_is_told_of(
+    precision, supported, gpu, told, monkeypatch, capsys
+):
+    trials = toml.load("smoke", [f"training.precision={precision}"]).trials
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(gpu))
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: bool(supported))
+    _say_if_slow(trials)
+    assert ("--set training.precision=fp32" in capsys.readouterr().err) == bool(told)
+    _say_if_slow([trial for trial in trials if trial.attack])
+    assert not capsys.readouterr().err

@@ -144,7 +144,7 @@ def test_the_jacobian_penalty_is_float32_where_the_features_are_not():
 
 def test_training_hands_images_that_can_be_differentiated_to_those_that_ask(photos):
     victim = victim_of("small", "jacobian", {"weight": 0.1}, photos.shape, photos.classes)
-    training = Training(epochs=1, batch_size=50)
+    training = Training(epochs=1, batch_size=50, precision="fp32")
     (row,) = train(victim, photos, training).history
     assert row["jacobian"] > 0
     assert Stack({"jacobian": victim.defense, "vib": Vib((8, 8, 8), 10)}).differentiates_images
@@ -186,7 +186,7 @@ def test_the_learned_noise_has_a_pace_of_its_own(photos):
     for pace in (1.0, 10.0):
         options = {"weight": 0.1, "pace": pace}
         victim = victim_of("small", "vib", options, photos.shape, photos.classes)
-        training = Training(epochs=2, batch_size=50, lr=0.003)
+        training = Training(epochs=2, batch_size=50, lr=0.003, precision="fp32")
         noise = train(victim, photos, training).history[-1]["vib_noise"]
         grown.append(noise - math.log1p(math.exp(-3)))
     assert grown[1] > 3 * grown[0] > 0

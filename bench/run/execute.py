@@ -50,6 +50,8 @@ def execute(
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
+    if options.engine == "local":
+        _say_if_slow(chosen)
     failures = _run(suite, chosen, options, standings) if chosen else 0
     trained = any(trial.attack is None for trial in chosen)
     store, keep = Store(options.folder), options.keep_outdated
@@ -63,6 +65,20 @@ def execute(
         done = [*chosen, *behind]  # these are of other code no more
         _save(suite, options, standings, done, wanted=options.keep_outdated)
     return failures
+
+
+def _say_if_slow(trials: Sequence[Trial]) -> None:
+    """Where trainings in bf16 take ten times as long as in float32, a person should know."""
+    import torch
+
+    precisions = {trial.victim.training.precision for trial in trials if trial.attack is None}
+    slow = torch.backends.mkldnn.is_available() and not torch.cuda.is_available()
+    if "bf16" in precisions and slow and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        print(
+            "trainings of this suite are in bf16, which is about ten times as slow as float32 on "
+            "this processor: --set training.precision=fp32 makes other trainings, in float32",
+            file=sys.stderr,
+        )
 
 
 def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
