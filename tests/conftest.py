@@ -17,10 +17,12 @@ from smashbench.datasets.photos import Photos
 from tests.commands import bench
 from tests.forged import write_sound
 from tests.plugged import unplugged
+from tests.pretend import registered
 from tests.rescored import TINY, again
 from tests.sets import write_all
 
 torch.set_num_threads(1)
+registered()  # before the first backward pass
 
 
 @pytest.fixture(autouse=True)
