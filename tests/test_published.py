@@ -1,6 +1,11 @@
 """Published figures stand beside a suite that has their protocol, and no other."""
 
+from pathlib import Path
+
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.figures.tradeoff import tradeoff
 from smashbench.bench.report.published import REFERENCE, published_points
+from smashbench.bench.report.rows import read
 from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.toml import load
 from smashbench.bench.suite.trial import Suite, victim_trial
@@ -26,3 +31,10 @@ def test_published_rows_stand_beside_their_own_protocol_alone():
     narrow = load("xia2025", ["defenses.bottleneck.strengths=[4]"])
     assert len(published_points(narrow, "mse")) == 15
     assert published_points(suite(), "ssim") == []  # theirs is another SSIM
+
+
+def test_a_figure_with_published_rows_says_which_they_are():
+    board = read(Path(__file__).parents[1] / "results" / "xia2025")
+    for metric, told in (("mse", True), ("ssim", False)):
+        title = tradeoff(METRICS[metric]).draw(board).get_suptitle()
+        assert (" ".join(title.split()).endswith("; hollow: as published")) == told

@@ -54,6 +54,8 @@ def _draw(metric: Metric, board: Board) -> Canvas:
     canvas.supylabel(f"worst-case {metric.axis}", fontsize="medium")
     said = metric.name in ("fvu", "mse")  # who beats noise is tested in FVU
     told = headline(board) if said else f"{board.suite.name}: {metric.axis} against accuracy"
+    if published_points(board.suite, metric.name):
+        told += "; hollow: as published"
     write_title(canvas, told)
     for axes, own in zip(grid, texts, strict=False):
         write(axes, own)
