@@ -139,8 +139,7 @@ def test_training_waits_for_the_device_by_the_epoch_not_by_the_step(name, photos
         for batch_size in (100, 20):
             victim = victim_of("small", name, _options(name), split.shape, split.classes).to(device)
             waits.clear()
-            training = Training(epochs=2, batch_size=batch_size, precision="fp32")
-            train(victim, split, training)
+            train(victim, split, Training(epochs=2, batch_size=batch_size))
             counts.append(len(waits))
     assert counts[0] == pytest.approx(counts[1], abs=6)  # a refit may take a round more
     assert counts[0] > 0
