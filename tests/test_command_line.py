@@ -94,9 +94,9 @@ def test_make_help_lists_every_target():
         assert f"  {target}" in text.stdout
 
 
-def test_a_reader_who_leaves_costs_no_report(run, tmp_path):
+def test_a_reader_who_leaves_costs_no_report(sound, tmp_path):
     """As `| head -1` does: what is written is written, and the exit code is that of the command."""
-    process = started("report", run, "--out", tmp_path / "again")
+    process = started("report", sound, "--out", tmp_path / "again")
     process.stdout.close()
     assert process.wait() == 0, process.stderr.read()
     process.stderr.close()

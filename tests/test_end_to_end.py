@@ -46,7 +46,8 @@ def test_the_numbers_are_sane(run):
         assert float(row["class_mean_mse"]) < float(row["mean_mse"])  # floors in order
         assert float(row["mean_fvu"]) == pytest.approx(1, abs=0.05)
         errors = {
-            name: float(row[f"{name}_mse"]) for name in ("mean", "class_mean", "gmm", "decoder")
+            name: float(row[f"{name}_mse"])
+            for name in ("mean", "class_mean", "gmm", "knn", "decoder")
         }
         assert row["worst_attack"] == min(errors, key=errors.get)
         assert float(row["worst_mse"]) == min(errors.values())

@@ -216,7 +216,8 @@ def _trains(subject: Subject) -> None:
     for _ in range(2):
         torch.manual_seed(5)
         victim = Victim(Small(), subject.component, split.shape, CLASSES)
-        results = make_victim(victim, split, Training(epochs=2, batch_size=30), 0).results
+        training = Training(epochs=2, batch_size=30, precision="fp32")
+        results = make_victim(victim, split, training, 0).results
         require(isfinite(results.history[-1]["loss"] or 0), "a victim's loss is not finite")
         made.append((victim.weights(), results))
     require(made[0] == made[1], "two victims trained from one seed differ")
@@ -240,7 +241,7 @@ def _goes_on(subject: Subject) -> None:
     """A training that ends after its second epoch goes on from what was kept, in a new victim."""
     split, kept = _images(), []
     early = partial(subject.made, options=dict.fromkeys(AT_ONCE, 1))
-    training = Training(epochs=4, batch_size=30)
+    training = Training(epochs=4, batch_size=30, precision="fp32")
 
     def trained(load: State | None) -> tuple[bytes, list[dict[str, float]]]:
         torch.manual_seed(5)

@@ -251,17 +251,20 @@ def _table(freedom: Freedom) -> np.ndarray:
 
 
 def _solved(angles: np.ndarray, freedom: Freedom, level: float) -> np.ndarray:
-    """The quantile of cos a t(seeds) + sin a t(images), for angles a (n,), by bisection; over the
-    second it is integrated as over a function of a normal variable."""
-    cos, sin = np.maximum(np.cos(angles), 1e-9)[:, None], np.sin(angles)[:, None]
+    """The quantile of cos a t(seeds) + sin a t(images), for angles a (n,), by bisection and then
+    regula falsi; over the second it is integrated as over a function of a normal variable."""
+    cos, sin = np.maximum(np.cos(angles), 1e-9), np.sin(angles)
     seeds, images = freedom
-    other = sin * stdtrit(images, ndtr(NODES))
-    low, high = np.zeros_like(cos), 2 * stdtrit([[min(freedom)]], level)
-    for _ in range(40):
-        middle = (low + high) / 2
-        enough = stdtr(seeds, (middle - other) / cos) @ WEIGHTS[:, None] > level
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high[:, 0]
+    other = np.multiply.outer(sin, stdtrit(images, ndtr(NODES)))
+    low, high = np.zeros_like(cos), np.full_like(cos, 2 * stdtrit(min(freedom), level))
+    under, over = np.full_like(cos, 0.5 - level), np.full_like(cos, 1 - level)
+    for straight in 14 * [False] + 4 * [True]:
+        share = under / (under - over) if straight else 0.5
+        middle = low + share * (high - low)
+        excess = stdtr(seeds, (middle[:, None] - other) / cos[:, None]) @ WEIGHTS - level
+        low, under = np.where(excess > 0, [low, under], [middle, excess])
+        high, over = np.where(excess > 0, [middle, excess], [high, over])
+    return middle
 
 
 ANGLES = np.linspace(0, np.pi / 2, 65)
