@@ -63,10 +63,12 @@ def test_neighbours_come_closer_with_more_images():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("components", "noise"), [(1, 0.02), (3, 0.02), (3, 0.1)])
-def test_decoder_is_within_five_percent(components, noise):
-    options = {"width": 32, "blocks": 1, "cycle": 100}
-    found = excess("decoder", components, aux=20_000, noise=noise, max_steps=6300, **options)
+@pytest.mark.parametrize(
+    ("components", "noise", "steps"), [(1, 0.02, 3100), (3, 0.02, 6300), (3, 0.1, 3100)]
+)
+def test_decoder_is_within_five_percent(components, noise, steps):
+    options = {"width": 32, "blocks": 1, "cycle": 100, "max_steps": steps}
+    found = excess("decoder", components, aux=20_000, noise=noise, **options)
     assert 0.999 <= found < 1.05
 
 
@@ -77,21 +79,13 @@ BENT = {"model": "bent", "dimensions": 2, "test": 300}
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "most"), [(0.3, 1.15), (1.0, 1.05)])
 def test_attacks_come_close_to_the_optimum_of_a_bent_encoder(noise, most):
-    """Neighbours need many images, and one affine map cannot follow the bend."""
-    near = [
-        excess("knn", 3, aux=20_000, noise=noise, **BENT),
-        excess("decoder", 3, noise=noise, width=32, blocks=1, max_steps=3000, **BENT),
-    ]
-    assert min(near) < most
-    assert 0.98 <= min(near) <= max(near) < 1.3
-    assert excess("ridge", 3, noise=noise, **BENT) > max(near)
-
-
-@pytest.mark.slow
-def test_the_decoder_as_it_comes_is_within_five_percent_of_a_bent_optimum():
-    """No option says that features tell of every pixel; docs/attacks.md has the other worlds."""
-    torch.manual_seed(0)
-    assert 0.98 <= excess("decoder", 3, noise=1.0, **BENT) < 1.05
+    """Neighbours need many images, and one affine map cannot follow the bend. No option tells the
+    decoder that features speak of every pixel; docs/attacks.md has what larger ones reach."""
+    neighbours = excess("knn", 3, aux=20_000, noise=noise, **BENT)
+    decoder = excess("decoder", 3, noise=noise, width=32, blocks=1, max_steps=1400, **BENT)
+    assert 0.98 <= decoder < most
+    assert 0.98 <= neighbours < 1.3
+    assert excess("ridge", 3, noise=noise, **BENT) > max(neighbours, decoder)
 
 
 @pytest.mark.slow

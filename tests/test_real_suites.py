@@ -18,7 +18,8 @@ BRIEF = "{mean={},decoder={width=8,blocks=1,max_steps=5}}"
     ],
 )
 def test_a_suite_runs_on_images_of_its_size(name, change, shape, sets, here, tmp_path):
-    settings = [change, "training.epochs=1", "seeds=[0]", f"attacks={BRIEF}"]
+    brief = ["training.epochs=1", "training.precision=fp32", "seeds=[0]", f"attacks={BRIEF}"]
+    settings = [change, *brief]
     overrides = [word for setting in settings for word in ("--set", setting)]
     only = ["--only", "defense=none", "--workers", 1]
     done = here("run", name, *overrides, *only, "--data", sets, "--out", tmp_path)

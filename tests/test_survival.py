@@ -66,7 +66,7 @@ def test_a_run_that_is_killed_continues_and_changes_nothing(run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the workers in /proc")
 def test_a_run_that_is_killed_many_times(run, tmp_path):
-    killed_again_and_again(tmp_path, 20, (), 42)
+    killed_again_and_again(tmp_path, 12, (), 42)
     same_as_uninterrupted(tmp_path, run)
     assert (tmp_path / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
 
