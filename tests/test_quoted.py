@@ -43,7 +43,7 @@ def test_tables_of_rows_are_those_of_the_board(page, heading, board, least):
     rows, sweeps = published(board, "leaderboard"), published(board, "leaderboard_by_defense")
     compared = 0
     for cells in tables(text):
-        name = re.match(r"`?(\w+)`?(, over its sweep|, \d+ strengths| [\d.]+)?", cells[""])
+        name = re.match(r"`?(\w+)`?(, over its sweep|, \d+ strengths| -?[\d.]+)?", cells[""])
         assert name, cells
         defense, strength = name.group(1), name.group(2) or ""
         swept = strength.startswith(",")
