@@ -68,21 +68,8 @@ def audit(
     Raises:
         BenchError: something about what was given is wrong; the message says what to do.
     """
-    if not 0 < minutes < 1e6:
-        raise BenchError(f"--budget {minutes:g}: should be minutes, more than 0")
-    if not 0 < memory < 1e6:
-        raise BenchError(f"--memory {memory:g}: should be GiB, more than 0")
-    if not 0.01 <= test_share <= 0.9:
-        raise BenchError(f"--test-share {test_share:g}: should be from .01 to .9")
-    if (features is None) == (model is None):
-        which = "one of them" if features is None else "one of them, not both"
-        raise BenchError(
-            f"give features or a model, {which}: --features FILE, or --model FILE.py:NAME"
-        )
-    if repeated and features is None:
-        raise BenchError("--repeated is about --features; a model releases as often as it is asked")
-    if not 0 <= seed < 2**63:
-        raise BenchError(f"--seed {seed}: should be a whole number from 0, below 2^63")
+    _check_source(features, model, repeated)
+    _check_limits(minutes, memory, test_share, seed)
     clock = Clock(minutes, shown=progress)
     clock.say("reading and checking")
     pairs = pairs_of(images_of(images, layout, size), features, labels, groups, repeated=repeated)
@@ -131,3 +118,24 @@ def audit(
         notes=notes,
         short={"knowledge": without, "what_if": without_too},
     )
+
+
+def _check_source(features: Any, model: Any, repeated: bool) -> None:
+    if (features is None) == (model is None):
+        which = "one of them" if features is None else "one of them, not both"
+        raise BenchError(
+            f"give features or a model, {which}: --features FILE, or --model FILE.py:NAME"
+        )
+    if repeated and features is None:
+        raise BenchError("--repeated is about --features; a model releases as often as it is asked")
+
+
+def _check_limits(minutes: float, memory: float, test_share: float, seed: int) -> None:
+    if not 0 < minutes < 1e6:
+        raise BenchError(f"--budget {minutes:g}: should be minutes, more than 0")
+    if not 0 < memory < 1e6:
+        raise BenchError(f"--memory {memory:g}: should be GiB, more than 0")
+    if not 0.01 <= test_share <= 0.9:
+        raise BenchError(f"--test-share {test_share:g}: should be from .01 to .9")
+    if not 0 <= seed < 2**63:
+        raise BenchError(f"--seed {seed}: should be a whole number from 0, below 2^63")

@@ -101,7 +101,18 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
     """
     if isinstance(value, str | Path) and os.path.isdir(value):  # "" is none
         return _from_folder(Path(value), size)
-    found = tensor_of(value, "images")
+    found = _channels_first(tensor_of(value, "images"), layout)
+    if not len(found) or min(found.shape[2:]) < WINDOW:
+        least = f"{WINDOW}x{WINDOW}"
+        shape = tuple(found.shape)
+        raise BenchError(f"images {shape}: should be at least {least} pixels, and more than none")
+    if found.dtype == torch.uint8:
+        return Images(_not_black(found))
+    _check_range(found)
+    return Images(found)
+
+
+def _channels_first(found: Tensor, layout: Layout | None) -> Tensor:
     shape = tuple(found.shape)
     if found.ndim == 3:
         raise BenchError(
@@ -121,12 +132,11 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
     if not (first if layout == "NCHW" else last):
         channels = shape[1] if layout == "NCHW" else shape[3]
         raise BenchError(f"images {shape} in {layout} have {channels} channels: should be 1 or 3")
-    found = found if layout == "NCHW" else found.permute(0, 3, 1, 2)
-    if not len(found) or min(found.shape[2:]) < WINDOW:
-        least = f"{WINDOW}x{WINDOW}"
-        raise BenchError(f"images {shape}: should be at least {least} pixels, and more than none")
-    if found.dtype == torch.uint8:
-        return Images(_not_black(found))
+    return found if layout == "NCHW" else found.permute(0, 3, 1, 2)
+
+
+def _check_range(found: Tensor) -> None:
+    """Refuses what is no images in [0, 1]."""
     if not found.is_floating_point():
         raise BenchError(
             f"images are {_type(found)}: should be uint8 in 0..255 or floats in [0, 1]"
@@ -142,7 +152,6 @@ def images_of(value: Any, layout: Layout | None, size: int) -> Images:
         raise BenchError(f"images span [{low:.3g}, {high:.3g}]: should be in [0, 1]; {hint}")
     if high <= 2 / 255:
         raise BenchError(f"images span [{low:.3g}, {high:.3g}]: all are black; scaled twice?")
-    return Images(found)
 
 
 def _not_black(images: Tensor) -> Tensor:

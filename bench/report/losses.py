@@ -104,41 +104,55 @@ def at_losses(board: Board) -> list[Loss]:
     control = points(board.controls[:1], "accuracy")[0]
     found: dict[float, list[AtLoss]] = {drop: [] for drop in DROPS}
     family: dict[tuple[float, str], Compared] = {}
-    for name, rows in board.by_defense.items():
-        first = rows[0]
-        others, own_rows = (
-            [row for row in some if not row.collapsed] for some in (board.noise_beside(first), rows)
-        )
-        if first.role == "baseline" and others:
-            own_rows = others
-        for drop in DROPS if own_rows else ():
-            own = privacy_at(*frontier(own_rows), control - drop)
-            if (fvu := estimated(own, first, PRIVACY)) is None:
-                continue
-            reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
-            least = min(row.accuracy.mean for row in own_rows)
-            trainings, settled = len(first.seeds), board.settled(name)
-            at = AtLoss(name, first.role, fvu, None, reached, least, trainings, settled)
-            if others and first.role != "control":
-                noise = privacy_within(*frontier(others), control - drop)
-                if first.role == "baseline" and np.isfinite(noise[0]):
-                    at = at._replace(over_noise=Estimate(0.0, 0.0, 0.0))
-                elif enough_draws(noise):
-                    over = own - noise
-                    family[drop, name] = over[0], over[1:], first.freedom
-            found[drop].append(at)
+    for name in board.by_defense:
+        for drop in DROPS:
+            at, over = _at_loss(board, name, control - drop)
+            found[drop] += [at] if at else []
+            family |= {(drop, name): over} if over else {}
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
         accuracy, at_this_loss = float(control[0]) - drop, []
         for at in each:
-            over = joint.get((drop, at.defense), at.over_noise)
-            if over and at.least > accuracy and not over.low > 0:
-                over = None
-            at_this_loss.append(at._replace(over_noise=over))
+            difference = joint.get((drop, at.defense), at.over_noise)
+            if difference and at.least > accuracy and not difference.low > 0:
+                difference = None
+            at_this_loss.append(at._replace(over_noise=difference))
         at_this_loss.sort(key=lambda at: -at.fvu.mean)
         losses.append(Loss(drop, accuracy, at_this_loss))
     return losses
+
+
+def _at_loss(
+    board: Board, name: str, accuracies: np.ndarray
+) -> tuple[AtLoss | None, Compared | None]:
+    """A defense at these accuracies, one for each draw, and its difference from noise there, which
+    is yet to be corrected; None where there is none."""
+    rows = board.by_defense[name]
+    first = rows[0]
+    others, own_rows = (
+        [row for row in some if not row.collapsed] for some in (board.noise_beside(first), rows)
+    )
+    if first.role == "baseline" and others:
+        own_rows = others
+    if not own_rows:
+        return None, None
+    own = privacy_at(*frontier(own_rows), accuracies)
+    if (fvu := estimated(own, first, PRIVACY)) is None:
+        return None, None
+    reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
+    least = min(row.accuracy.mean for row in own_rows)
+    trainings, settled = len(first.seeds), board.settled(name)
+    at = AtLoss(name, first.role, fvu, None, reached, least, trainings, settled)
+    if not others or first.role == "control":
+        return at, None
+    noise = privacy_within(*frontier(others), accuracies)
+    if first.role == "baseline" and np.isfinite(noise[0]):
+        return at._replace(over_noise=Estimate(0.0, 0.0, 0.0)), None
+    if not enough_draws(noise):
+        return at, None
+    over = own - noise
+    return at, (over[0], over[1:], first.freedom)
 
 
 def within(board: Board, drop: float) -> dict[str, Row]:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from PIL import Image
 
-from smashbench.bench.experiment.metrics import METRICS, Collective
+from smashbench.bench.experiment.metrics import METRICS, Collective, Metric
 from smashbench.bench.report.attributes import LABELS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures import Figure
@@ -52,62 +52,111 @@ def _parts(
     board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure[Board], str]]
 ) -> dict[str, Any]:
     """What the template shows."""
-    known = [METRICS[name] for name in board.metrics]
-    metrics = [m for m in known if m.brief or not isinstance(m, Collective)]
-    metrics.sort(key=lambda metric: metric.name != "fvu")
-    lines, drops = _lines(frames["leaderboard"]), [round(100 * drop) for drop in DROPS]
-    ranked = _ranked(board, frames)
-    curved = [(metric, curves(board, metric)) for metric in metrics] if board.complete else []
-    many = len(panels(board)) > 1 if board.complete else False
-    groups = dict.fromkeys(row.group for row in board.complete if row.role == "defense")
-    drawn = [figure.name for figure, _ in pictures]
-    others = [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED]
-    originals, rebuilt = tiles(board)
-    levels = levels_apart(board)
     parts: dict[str, Any] = {
         "suite": board.suite,
-        "rows": [(r, line, _command(board, r)) for r, line in zip(board.rows, lines, strict=True)],
         "waiting": board.waiting,
         "answers": answers(board),
         "verdict": verdict(board),
-        "metrics": metrics,
+        **_measured(board),
+        **_curves(board),
+        **_ranking(board, frames["leaderboard_by_defense"]),
+        **_rows(board, frames["leaderboard"]),
+        **_attacked(board),
+        **_pictures(board, pictures),
+    }
+    there = {
+        "pictures": parts["tiles"],
+        "curves": parts["curves"],
+        "defenses": parts["defenses"],
+        "gallery": "gallery" in parts["drawn"],
+        "diagnostics": parts["others"],
+        "leakage": parts["leaked"] or parts["attributes"],
+        "reproduce": board.suite.command,
+    }
+    parts["sections"] = [(name, text) for name, text in SECTIONS.items() if there.get(name, True)]
+    return parts
+
+
+def _metrics(board: Board) -> list[Metric]:
+    """Those of single images, and brief ones, FVU first."""
+    known = [METRICS[name] for name in board.metrics]
+    shown = [metric for metric in known if metric.brief or not isinstance(metric, Collective)]
+    return sorted(shown, key=lambda metric: metric.name != "fvu")
+
+
+def _measured(board: Board) -> dict[str, Any]:
+    """Metrics, and what attacks that rebuild nothing reach."""
+    known = [METRICS[name] for name in board.metrics]
+    return {
+        "metrics": _metrics(board),
+        "leaked": [metric for metric in known if isinstance(metric, Collective)],
         "attributes": LABELS if any(row.inferred for row in board.rows) else {},
-        "leaked": [m for m in known if isinstance(m, Collective)],
-        "many": many,
-        "groups": list(groups) if many else [],
-        "originals": originals,
-        "tiles": rebuilt,
-        "drops": drops,
-        "largest": max(drops),
-        "curves": curved,
-        "shared": shared_doubts(board) if len(board.complete) > 1 else [],
-        "beyond": bool(board.complete and metrics and view(board, metrics[0]).beyond),
         "nothing": board.floors,
         "floors": {FLOORS.get(n, n): EXPLAINED.get(n, n) for n in board.floors},
-        "defenses": [(each, board.by_defense[each["defense"]][0]) for each in ranked],
-        "measures": MEASURES,
+    }
+
+
+def _curves(board: Board) -> dict[str, Any]:
+    """A curve for every metric, and how their defenses are grouped."""
+    metrics = _metrics(board) if board.complete else []
+    many = bool(board.complete) and len(panels(board)) > 1
+    groups = dict.fromkeys(row.group for row in board.complete if row.role == "defense")
+    return {
+        "curves": [(metric, curves(board, metric)) for metric in metrics],
+        "beyond": bool(metrics) and view(board, metrics[0]).beyond,
+        "many": many,
+        "groups": list(groups) if many else [],
         "symbols": dict(symbols(board)),
         "inks": INKS,
+    }
+
+
+def _ranking(board: Board, frame: pd.DataFrame) -> dict[str, Any]:
+    """The table of defenses, and what it can be ordered by."""
+    drops = [round(100 * drop) for drop in DROPS]
+    return {
+        "defenses": [
+            (each, board.by_defense[each["defense"]][0]) for each in _ranked(board, frame)
+        ],
+        "measures": MEASURES,
+        "drops": drops,
+        "largest": max(drops),
+    }
+
+
+def _rows(board: Board, frame: pd.DataFrame) -> dict[str, Any]:
+    """The table of rows, and its flags."""
+    lines = zip(board.rows, _lines(frame), strict=True)
+    return {
+        "rows": [(row, line, _command(board, row)) for row, line in lines],
+        "shared": shared_doubts(board) if len(board.complete) > 1 else [],
         "flags": {flag.name: flag.text for flag in FLAGS},
         "doubts": [flag.name for flag in FLAGS if flag.doubt],
         "raised": [f.name for f in FLAGS if any(f.name in row.flags for row in board.rows)],
+    }
+
+
+def _attacked(board: Board) -> dict[str, Any]:
+    """What attacks know and reach, by level of knowledge where there are several."""
+    levels = levels_apart(board)
+    return {
         "threats": _threats(board),
         "levels": levels,
         "granted": {name: sorted(LEVELS[name]) for name in levels},
         "leveled": [(r, {each.name: each for each in by_level(r, levels)}) for r in board.complete],
+    }
+
+
+def _pictures(board: Board, pictures: Sequence[tuple[Figure[Board], str]]) -> dict[str, Any]:
+    """Figures, and images beside what was rebuilt from them."""
+    originals, rebuilt = tiles(board)
+    return {
+        "originals": originals,
+        "tiles": rebuilt,
         "pictures": [(figure.name, figure.caption, data) for figure, data in pictures],
-        "drawn": drawn,
-        "others": others,
+        "drawn": [figure.name for figure, _ in pictures],
+        "others": [(f.name, f.caption) for f, _ in pictures if f.name not in PLACED],
     }
-    there = {"pictures": rebuilt, "curves": curved, "defenses": parts["defenses"]}
-    there |= {
-        "gallery": "gallery" in drawn,
-        "diagnostics": others,
-        "leakage": parts["leaked"] or parts["attributes"],
-    }
-    there["reproduce"] = board.suite.command
-    parts["sections"] = [(name, text) for name, text in SECTIONS.items() if there.get(name, True)]
-    return parts
 
 
 SECTIONS = {
@@ -129,9 +178,9 @@ MEASURES = ("fvu_over_noise", *(f"fvu_over_noise_at_{100 * d:.0f}_points" for d 
 """What defenses can be ranked by."""
 
 
-def _ranked(board: Board, frames: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+def _ranked(board: Board, frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The lines of the table of defenses, each with what ranks it: mean and joint interval."""
-    lines = _lines(frames["leaderboard_by_defense"])
+    lines = _lines(frame)
     baselines = {row.defense for row in board.complete if row.role == "baseline"}
     for line in lines:
         for name in MEASURES:

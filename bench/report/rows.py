@@ -87,26 +87,7 @@ def _row(
 ) -> Row:
     """The row of these victims; what is missing or failed is counted, never averaged."""
     row = Row(*key)
-    trained: list[VictimRecord] = []
-    attacked: defaultdict[str, Runs] = defaultdict(dict)
-    for victim in victims:
-        record = records[victim.key]
-        if not isinstance(record, VictimRecord):
-            row.missing += 1 + len(attacks_on[victim.key])
-            continue
-        trained.append(record)
-        for trial in attacks_on[victim.key]:
-            run = records[trial.key]
-            if isinstance(run, FailedRecord) and run.left_out:
-                continue
-            if (
-                isinstance(run, AttackRecord)
-                and trial.attack
-                and run.victim_sha256 == record.checkpoint_sha256
-            ):
-                attacked[trial.attack.label].setdefault(victim.key, []).append(run)
-            else:  # or of other weights than the accuracy is of
-                row.missing += 1
+    trained, attacked, row.missing = _finished(victims, attacks_on, records)
     if not trained:
         return row
     images, right = _describe(row, trained, store)
@@ -129,6 +110,36 @@ def _row(
     if row.role == "control":
         row.broken = _broken(trained, list(attacked.values()))
     return row
+
+
+def _finished(
+    victims: list[Trial],
+    attacks_on: dict[str, list[Trial]],
+    records: dict[str, Record | None],
+) -> tuple[list[VictimRecord], dict[str, Runs], int]:
+    """The trained victims, the runs of every attack on them, and how many trials are missing."""
+    trained: list[VictimRecord] = []
+    attacked: defaultdict[str, Runs] = defaultdict(dict)
+    missing = 0
+    for victim in victims:
+        record = records[victim.key]
+        if not isinstance(record, VictimRecord):
+            missing += 1 + len(attacks_on[victim.key])
+            continue
+        trained.append(record)
+        for trial in attacks_on[victim.key]:
+            run = records[trial.key]
+            if isinstance(run, FailedRecord) and run.left_out:
+                continue
+            if (
+                isinstance(run, AttackRecord)
+                and trial.attack
+                and run.victim_sha256 == record.checkpoint_sha256
+            ):
+                attacked[trial.attack.label].setdefault(victim.key, []).append(run)
+            else:  # or of other weights than the accuracy is of
+                missing += 1
+    return trained, attacked, missing
 
 
 def _alike(table: np.ndarray, fits: int) -> np.ndarray:

@@ -156,22 +156,8 @@ def _apply(content: dict[str, Any], setting: str) -> None:
 
 
 def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) -> Suite:
-    content = dict(content)
-    if isinstance(content.get("seeds"), list):
-        content["seeds"] = tuple(content["seeds"])
-    for table in ("training", "start"):
-        if isinstance(content.get(table), dict):
-            content[table] = tuples(content[table])
-    if isinstance(content.get("training"), dict) and isinstance(content.get("start"), dict):
-        content["start"] = content["training"] | content["start"]
-    if isinstance(model := content.get("model"), str):
-        raise _refusal(where, [f"model = {model!r}: write a table, [model] with use = {model!r}"])
-    try:
-        file = _File.model_validate(content)
-    except ValidationError as error:
-        raise _refusal(where, explain(error, "", _File)) from None
-    if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
-        raise _refusal(where, mistakes)
+    file = _validated(where, dict(content))
+    mistakes: list[str] = []
     model = component("model", "", file.model, MODELS, mistakes)
     for table, training in (("training", file.training), ("start", file.start)):
         mistakes.extend(f"{table}.{why}" for why in (_too_late(training) if training else ()))
@@ -212,6 +198,26 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
     attacking = attack_trials(victims, attacks, file.attack_seeds)
     suite = Suite(name, file.description, victims, attacking, command)
     return replace(suite, core_minutes=file.core_minutes)
+
+
+def _validated(where: str, content: dict[str, Any]) -> _File:
+    """The content of a file, components as they are written."""
+    if isinstance(content.get("seeds"), list):
+        content["seeds"] = tuple(content["seeds"])
+    for table in ("training", "start"):
+        if isinstance(content.get(table), dict):
+            content[table] = tuples(content[table])
+    if isinstance(content.get("training"), dict) and isinstance(content.get("start"), dict):
+        content["start"] = content["training"] | content["start"]
+    if isinstance(model := content.get("model"), str):
+        raise _refusal(where, [f"model = {model!r}: write a table, [model] with use = {model!r}"])
+    try:
+        file = _File.model_validate(content)
+    except ValidationError as error:
+        raise _refusal(where, explain(error, "", _File)) from None
+    if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
+        raise _refusal(where, mistakes)
+    return file
 
 
 def _too_late(training: Training) -> list[str]:
