@@ -107,8 +107,10 @@ def at_losses(board: Board) -> list[Loss]:
     for name in board.by_defense:
         for drop in DROPS:
             at, over = _at_loss(board, name, control - drop)
-            found[drop] += [at] if at else []
-            family |= {(drop, name): over} if over else {}
+            if at:
+                found[drop].append(at)
+            if over:
+                family[drop, name] = over
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():

@@ -52,13 +52,14 @@ def _parts(
     board: Board, frames: Mapping[str, pd.DataFrame], pictures: Sequence[tuple[Figure[Board], str]]
 ) -> dict[str, Any]:
     """What the template shows."""
+    metrics = _metrics(board)
     parts: dict[str, Any] = {
         "suite": board.suite,
         "waiting": board.waiting,
         "answers": answers(board),
         "verdict": verdict(board),
-        **_measured(board),
-        **_curves(board),
+        **_measured(board, metrics),
+        **_curves(board, metrics if board.complete else []),
         **_ranking(board, frames["leaderboard_by_defense"]),
         **_rows(board, frames["leaderboard"]),
         **_attacked(board),
@@ -84,11 +85,11 @@ def _metrics(board: Board) -> list[Metric]:
     return sorted(shown, key=lambda metric: metric.name != "fvu")
 
 
-def _measured(board: Board) -> dict[str, Any]:
+def _measured(board: Board, metrics: Sequence[Metric]) -> dict[str, Any]:
     """Metrics, and what attacks that rebuild nothing reach."""
     known = [METRICS[name] for name in board.metrics]
     return {
-        "metrics": _metrics(board),
+        "metrics": metrics,
         "leaked": [metric for metric in known if isinstance(metric, Collective)],
         "attributes": LABELS if any(row.inferred for row in board.rows) else {},
         "nothing": board.floors,
@@ -96,9 +97,8 @@ def _measured(board: Board) -> dict[str, Any]:
     }
 
 
-def _curves(board: Board) -> dict[str, Any]:
-    """A curve for every metric, and how their defenses are grouped."""
-    metrics = _metrics(board) if board.complete else []
+def _curves(board: Board, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """A curve for each of these metrics, and how their defenses are grouped."""
     many = bool(board.complete) and len(panels(board)) > 1
     groups = dict.fromkeys(row.group for row in board.complete if row.role == "defense")
     return {
