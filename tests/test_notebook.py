@@ -18,6 +18,7 @@ def cells() -> list[str]:
 def test_every_cell_runs_in_order_and_shows_what_was_found(capsys):
     space = {"__name__": "__main__"}
     for number, source in enumerate(cells()):
+        # its audits take the minutes that they are given
         source = re.sub(r"minutes=[\d.]+", "minutes=0.4", source)
         exec(compile(source, f"cell {number}", "exec"), space)
     report = space["report"]
