@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 RESULTS = Path(__file__).parent
-BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet")
+BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet", "cifar10")
 """Of the columns of the table in README.md."""
 CIFAR10, README = RESULTS.parent / "docs" / "cifar10.md", RESULTS.parent / "README.md"
 OVER, JOINT = "fvu_over_noise", "fvu_over_noise_joint"
@@ -17,10 +17,21 @@ def sweeps(board: str) -> list[str]:
     """A line per defense of a board, the best first."""
     rows, lines = read(board, "leaderboard").set_index("defense").strength, []
     for name, line in compared(board).iterrows():
-        swept = [f"{each:g}" for each in rows.loc[[name]]]
-        cells = [f"`{name}`, {len(swept)} strengths", ", ".join(swept)]
+        swept = [f"{each:g}" for each in rows.loc[[name]].dropna()]
+        cells = [f"`{name}`, {f'{len(swept)} strengths' if swept else 'one row'}", ", ".join(swept)]
         cells += [f"{number(line.from_accuracy)} to {number(line.to_accuracy)}"]
         lines.append(cells + over_noise(line))
+    return written(lines)
+
+
+def on_two(board: str, other: str) -> list[str]:
+    """A line per defense that was compared on both boards, in the order of the first."""
+    found, beside = compared(board), compared(other)
+    names = found.index.intersection(beside.index, sort=False)
+    lines = []
+    for name in names:
+        here, there = over_noise(found.loc[name]), over_noise(beside.loc[name])
+        lines.append([f"`{name}`, over its sweep", *here, there[0], there[2]])
     return written(lines)
 
 
@@ -93,7 +104,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def written(lines: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells).replace("|  |", "| |").rstrip() + " |" for cells in lines]
+    return ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in lines]
 
 
 def renew(page: Path, header: str, lines: list[str]) -> None:
@@ -108,4 +119,5 @@ def renew(page: Path, header: str, lines: list[str]) -> None:
 if __name__ == "__main__":
     renew(CIFAR10, "| over its sweep |", sweeps("zoo"))
     renew(CIFAR10, "| row | accuracy | FVU | over noise |", that_differ("zoo"))
+    renew(CIFAR10, "| reference network, two trainings |", on_two("cifar10", "zoo"))
     renew(README, "| over noise | CIFAR-10 |", of_several())

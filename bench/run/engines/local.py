@@ -120,7 +120,9 @@ def _serve(pipe: "Connection[Outcome, Trial]", number: int, work: Work) -> None:
             trial = pipe.recv()
         except EOFError:
             return
-        pipe.send(work(trial))
+        outcome = work(trial)
+        torch.cuda.empty_cache()  # what it keeps for its next trial, others on the GPU lack now
+        pipe.send(outcome)
 
 
 def _end_with_parent() -> None:
