@@ -63,11 +63,9 @@ def test_neighbours_come_closer_with_more_images():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("components", "noise", "steps"), [(1, 0.02, 3100), (3, 0.02, 6300), (3, 0.1, 3100)]
-)
-def test_decoder_is_within_five_percent(components, noise, steps):
-    options = {"width": 32, "blocks": 1, "cycle": 100, "max_steps": steps}
+@pytest.mark.parametrize(("components", "noise"), [(1, 0.02), (3, 0.05), (3, 0.1)])
+def test_decoder_is_within_five_percent(components, noise):
+    options = {"width": 32, "blocks": 1, "cycle": 100, "max_steps": 3100}
     found = excess("decoder", components, aux=20_000, noise=noise, **options)
     assert 0.999 <= found < 1.05
 
@@ -81,7 +79,7 @@ BENT = {"model": "bent", "dimensions": 2, "test": 300}
 def test_attacks_come_close_to_the_optimum_of_a_bent_encoder(noise, most):
     """Neighbours need many images, and one affine map cannot follow the bend. No option tells the
     decoder that features speak of every pixel; docs/attacks.md has what larger ones reach."""
-    neighbours = excess("knn", 3, aux=20_000, noise=noise, **BENT)
+    neighbours = excess("knn", 3, aux=10_000, noise=noise, **BENT)
     decoder = excess("decoder", 3, noise=noise, width=32, blocks=1, max_steps=1400, **BENT)
     assert 0.98 <= decoder < most
     assert 0.98 <= neighbours < 1.3
