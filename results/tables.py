@@ -1,7 +1,9 @@
-"""Writes the tables of docs/cifar10.md and README.md anew, from the published boards: ``python
-results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0; above 0 only if
-attacks had converged, as in a report."""
+"""Writes the tables of docs/cifar10.md, docs/ablations.md and README.md anew, from the published
+boards: ``python results/tables.py``. Bold is a mean whose interval for all lines at once excludes
+0; where noise is what it is compared with, above 0 only if attacks had converged, as in a
+report."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +11,8 @@ import pandas as pd
 RESULTS = Path(__file__).parent
 BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet", "cifar10")
 """Of the columns of the table in README.md."""
-CIFAR10, README = RESULTS.parent / "docs" / "cifar10.md", RESULTS.parent / "README.md"
+CIFAR10, ABLATIONS = (RESULTS.parent / "docs" / f"{name}.md" for name in ("cifar10", "ablations"))
+README = RESULTS.parent / "README.md"
 OVER, JOINT = "fvu_over_noise", "fvu_over_noise_joint"
 
 
@@ -64,6 +67,38 @@ def of_several(boards: tuple[str, ...] = BOARDS) -> list[str]:
     return written(lines)
 
 
+def at_a_loss(board: str, drop: float) -> list[str]:
+    """A line per defense that was swept across a loss of accuracy, interpolated there."""
+    rows = read(board, "matched")
+    lines = []
+    for _, line in rows[rows.accuracy_drop == drop].iterrows():
+        cells = [number(line.worst_mse, 4), number(line.class_variance, 4)]
+        cells += ["" if pd.isna(line.surrogate) else two_digits(line.surrogate)]
+        cells += ["" if pd.isna(line.effective_samples) else f"{line.effective_samples:.1f}"]
+        lines.append([f"`{line.defense}`", *cells])
+    return written(lines)
+
+
+def over_sweeps(board: str) -> list[str]:
+    """A line per defense of a board over its sweep, the best first."""
+    found = compared(board)
+    return written([[f"`{name}`", *over_noise(line)] for name, line in found.iterrows()])
+
+
+def over_each_other(board: str) -> list[str]:
+    """A line per pair of variants.csv. Bold as over noise, whether or not attacks converged."""
+    lines = []
+    for _, line in read(board, "variants").iterrows():
+        bold = "**" if line.fvu_joint_low > 0 or line.fvu_joint_high < 0 else ""
+        cells = [
+            f"{bold}{signed(line.fvu)}{bold}",
+            interval(line, "fvu"),
+            interval(line, "fvu_joint"),
+        ]
+        lines.append([f"`{line.variant}`", f"`{line.less}`", *cells])
+    return written(lines)
+
+
 def read(board: str, table: str) -> pd.DataFrame:
     return pd.read_csv(RESULTS / board / f"{table}.csv", keep_default_na=False, na_values=[""])
 
@@ -84,15 +119,24 @@ def settled(line: pd.Series) -> bool:
 
 def over_noise(line: pd.Series) -> list[str]:
     """The mean over noise, its own interval and that at once."""
-    mean = f"{line[OVER]:+.3f}".replace("0.", ".", 1)
     shown = line[f"{JOINT}_high"] < 0 or (line[f"{JOINT}_low"] > 0 and settled(line))
     bold = "**" if shown else ""
-    return [f"{bold}{mean}{bold}", interval(line, OVER), interval(line, JOINT)]
+    return [f"{bold}{signed(line[OVER])}{bold}", interval(line, OVER), interval(line, JOINT)]
 
 
 def interval(line: pd.Series, column: str, digits: int = 3) -> str:
     low, high = (number(line[f"{column}_{end}"], digits) for end in ("low", "high"))
     return f"[{low}, {high}]"
+
+
+def signed(value: float) -> str:
+    text = f"{value:+.3f}"
+    return text.replace("0.", ".", 1) if float(text) else ".000"
+
+
+def two_digits(value: float) -> str:
+    places = 1 - math.floor(math.log10(value))
+    return f"{value:.{places}f}".replace("0.", ".", 1)
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -107,17 +151,27 @@ def written(lines: list[list[str]]) -> list[str]:
     return ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in lines]
 
 
-def renew(page: Path, header: str, lines: list[str]) -> None:
-    """Puts lines in place of those of the table whose header starts with ``header``."""
-    text = page.read_text().split("\n")
-    (start,) = [i for i, line in enumerate(text) if line.startswith(header)]
-    end = next(i for i in range(start, len(text)) if not text[i].startswith("|"))
-    text[start + 2 : end] = lines
-    page.write_text("\n".join(text))
+def renewed(text: str, header: str, lines: list[str]) -> str:
+    """A page with lines in place of those of the table whose header starts with ``header``."""
+    before = text.split("\n")
+    (start,) = [i for i, line in enumerate(before) if line.startswith(header)]
+    end = next(i for i in range(start, len(before)) if not before[i].startswith("|"))
+    return "\n".join([*before[: start + 2], *lines, *before[end:]])
+
+
+def tables() -> list[tuple[Path, str, list[str]]]:
+    """The page, the start of the header and the lines of every table."""
+    return [
+        (CIFAR10, "| over its sweep |", sweeps("zoo")),
+        (CIFAR10, "| row | accuracy | FVU | over noise |", that_differ("zoo")),
+        (CIFAR10, "| reference network, two trainings |", on_two("cifar10", "zoo")),
+        (ABLATIONS, "| variant | worst MSE |", at_a_loss("ablations", 0.02)),
+        (ABLATIONS, "| over its sweep |", over_sweeps("ablations")),
+        (ABLATIONS, "| variant | over |", over_each_other("ablations")),
+        (README, "| over noise | CIFAR-10 |", of_several()),
+    ]
 
 
 if __name__ == "__main__":
-    renew(CIFAR10, "| over its sweep |", sweeps("zoo"))
-    renew(CIFAR10, "| row | accuracy | FVU | over noise |", that_differ("zoo"))
-    renew(CIFAR10, "| reference network, two trainings |", on_two("cifar10", "zoo"))
-    renew(README, "| over noise | CIFAR-10 |", of_several())
+    for page, header, lines in tables():
+        page.write_text(renewed(page.read_text(), header, lines))

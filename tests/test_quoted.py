@@ -2,6 +2,7 @@
 
 import csv
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 
@@ -52,6 +53,13 @@ def test_tables_of_rows_are_those_of_the_board(page, heading, board, least):
             if column := COLUMNS.get(header):
                 compared += agree(cell, row, column)
     assert compared >= least
+
+
+def test_the_tables_that_a_script_writes_are_those_it_would_write_now():
+    script = runpy.run_path(str(ROOT / "results" / "tables.py"))
+    for page, header, lines in script["tables"]():
+        text = page.read_text()
+        assert script["renewed"](text, header, lines) == text, (page.name, header)
 
 
 def agree(cell: str, row: dict[str, str], column: str) -> int:
