@@ -1,7 +1,6 @@
-"""Writes the tables of docs/cifar10.md, docs/ablations.md and README.md anew, from the published
-boards: ``python results/tables.py``. Bold is a mean whose interval for all lines at once excludes
-0; where noise is what it is compared with, above 0 only if attacks had converged, as in a
-report."""
+"""Writes the tables of README.md and of pages in docs anew, from the published boards: ``python
+results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0; where noise is
+what it is compared with, above 0 only if attacks had converged, as in a report."""
 
 import math
 from pathlib import Path
@@ -11,8 +10,8 @@ import pandas as pd
 RESULTS = Path(__file__).parent
 BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet", "cifar10")
 """Of the columns of the table in README.md."""
-CIFAR10, ABLATIONS = (RESULTS.parent / "docs" / f"{name}.md" for name in ("cifar10", "ablations"))
-README = RESULTS.parent / "README.md"
+README, DOCS = RESULTS.parent / "README.md", RESULTS.parent / "docs"
+CIFAR10, ABLATIONS, ATTACKS = (DOCS / f"{name}.md" for name in ("cifar10", "ablations", "attacks"))
 OVER, JOINT = "fvu_over_noise", "fvu_over_noise_joint"
 
 
@@ -99,6 +98,26 @@ def over_each_other(board: str) -> list[str]:
     return written(lines)
 
 
+def by_pairs(board: str) -> list[str]:
+    """A line per number of pairs, a column per row of a board: FVU of one release."""
+    rows = read(board, "knowledge")
+    return by_level(rows[rows.releases_per_image == 1], "aux_images")
+
+
+def by_releases(board: str) -> list[str]:
+    """A line per number of releases of an image above one, a column per row of a board."""
+    rows = read(board, "knowledge")
+    return by_level(rows[rows.releases_per_image > 1], "releases_per_image")
+
+
+def by_level(rows: pd.DataFrame, level: str) -> list[str]:
+    lines = []
+    for value, group in rows.groupby(level):
+        cells = [f"{number(line.fvu)} {interval(line, 'fvu', 2)}" for _, line in group.iterrows()]
+        lines.append([f"{value:,}", *cells])
+    return written(lines)
+
+
 def read(board: str, table: str) -> pd.DataFrame:
     return pd.read_csv(RESULTS / board / f"{table}.csv", keep_default_na=False, na_values=[""])
 
@@ -168,6 +187,8 @@ def tables() -> list[tuple[Path, str, list[str]]]:
         (ABLATIONS, "| variant | worst MSE |", at_a_loss("ablations", 0.02)),
         (ABLATIONS, "| over its sweep |", over_sweeps("ablations")),
         (ABLATIONS, "| variant | over |", over_each_other("ablations")),
+        (ATTACKS, "| pairs | `none` | `noise` 0.4 | `kmeans_cem`", by_pairs("knowledge")),
+        (ATTACKS, "| releases | `none` | `noise` 0.4 | `kmeans_cem`", by_releases("knowledge")),
         (README, "| over noise | CIFAR-10 |", of_several()),
     ]
 
