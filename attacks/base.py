@@ -206,12 +206,12 @@ class Attack(ABC):
 
     @abstractmethod
     def reconstruct(self, z: Tensor) -> Tensor:
-        """Images (B, C, H, W) in [0, 1] from releases ``z`` (B, C', H', W'); where ``releases`` is
-        n > 1, from (B, n, C', H', W')."""
+        """Images (B, C, H, W) in [0, 1] from releases ``z`` (B, ...): maps (B, C', H', W'), vectors
+        (B, D) or tokens (B, T, D); where ``releases`` is n > 1, from (B, n, ...)."""
 
 
 def releases(knowledge: Knowledge, index: Tensor, draws: int) -> tuple[Tensor, Tensor]:
-    """``draws`` fresh releases of each image in ``index`` (draws n, C', H', W') and the images
+    """``draws`` fresh releases of each image in ``index`` (draws n, ...) and the images
     they belong to. Where two draws are equal, nothing is random and one is enough.
 
     Raises:

@@ -140,7 +140,7 @@ class Decoder(Attack):
             yield from fit[torch.randperm(len(fit)).to(fit.device)].split(self.batch_size)
 
     def pairs(self, knowledge: Knowledge, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Releases (n, C', H', W') and images (n, C, H, W) of one step on images ``index``."""
+        """Releases (n, ...) and images (n, C, H, W) of one step on images ``index``."""
         return knowledge.draw(index), knowledge.images[index]
 
     def reconstruct(self, z: Tensor) -> Tensor:

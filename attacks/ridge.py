@@ -51,10 +51,11 @@ class Ridge(Attack):
         return self.fit_pairs(z, x, *releases(knowledge, val, self.draws))
 
     def fit_pairs(self, z: Tensor, x: Tensor, z_val: Tensor, x_val: Tensor) -> Self:
-        """Fits on releases z (N, C', H', W') and images x (N, C, H, W); chooses lambda on the
+        """Fits on releases z (N, ...) and images x (N, C, H, W); chooses lambda on the
         ``val`` pairs. Sets ``weight_`` (D, P), ``mean_z_`` (D,) and ``mean_x_`` (P,) for
-        D = C' H' W' and P = C H W, ``penalty_`` and the validation MSE ``error_``. In the dual form
-        ``basis_`` (N, D) is what releases are multiplied by before ``weight_`` (N, P), in float64.
+        D values in a release and P = C H W, ``penalty_`` and the validation MSE ``error_``. In the
+        dual form ``basis_`` (N, D) is what releases are multiplied by before ``weight_`` (N, P), in
+        float64.
 
         Raises:
             OversizedError: the moments do not fit in memory.

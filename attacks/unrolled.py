@@ -24,14 +24,15 @@ class Unrolled(QueryDecoder):
 
     x_0 is what the decoder makes of z~, and
 
-        x_{k+1} = x_k + rho g(x_k - x_0, J'(z~ - f(x_k)), x_0),
+        x_{k+1} = x_k + rho g((x_k - x_0) / rho, u J'(z~ - f(x_k)), x_0),
 
     with f(x) the transformed features of x, J its Jacobian and g one network for all k, which
     starts at zero and is trained on the squared error of the last x. rho is the error of x_0 on the
-    attacker's validation images. Deviations: no gradient goes through J'(z~ - f(x_k)), so that no
-    second derivative of the client is needed; and g learns from shifted images, which are newer to
-    the decoder than its own training images, on which it errs too little. Where the rule does not
-    help on the validation images, the decoder's images stay.
+    attacker's validation images, 1 / u the root mean square of J'(z~ - f(x_0)) there. Deviations:
+    no gradient goes through J'(z~ - f(x_k)), so that no second derivative of the client is needed;
+    and g learns from shifted images, which are newer to the decoder than its own training images,
+    on which it errs too little. Where the rule does not help on the validation images, the
+    decoder's images stay.
 
     Args:
         iterations: steps through the encoder.

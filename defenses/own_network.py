@@ -14,11 +14,12 @@ class OwnNetwork:
     """A small network that a defense trains beside its victim: an adversary that rebuilds images,
     say, whose error becomes a penalty.
 
-    It is no ``nn.Module``: its parameters are neither in the victim's optimiser nor in its
-    checkpoint, and no attack reaches them: copies, like the one that a white-box attack is given,
-    begin anew. It has a random stream of its own, so that the victim draws the same numbers with
-    it and without. ``train_step`` takes one step of Adam; to use the network in a penalty, call it
-    after that step: gradients reach what it is given and leave none in it.
+    It is no ``nn.Module``: its parameters are neither in the victim's optimiser nor among its
+    weights (a checkpoint of an unfinished training has them), and no attack reaches them: copies,
+    like the one that a white-box attack is given, begin anew. It has a random stream of its own, so
+    that the victim draws the same numbers with it and without. ``train_step`` takes one step of
+    Adam; to use the network in a penalty, call it after that step: gradients reach what it is given
+    and leave none in it.
 
     Args:
         build: makes the network, in the stream of its own.

@@ -76,7 +76,7 @@ def steps(device: str) -> list[str]:
     for model in LIMITS:
         candidates = {name: training_step(model, name, device) for name in ["noise", *CEM]}
         found = medians(candidates, 40 if model == "small" else 12)
-        cells = [f"{found[n] / found['noise']:.3f} (limit {LIMITS[model][n]})" for n in CEM]
+        cells = [perf_trainings.against(found[n] / found["noise"], LIMITS[model][n]) for n in CEM]
         lines.append(f"| {model} | {found['noise']:.1f} | " + " | ".join(cells) + " |")
     return lines
 

@@ -137,13 +137,12 @@ def test_images_of_one_colour_are_no_special_case(name):
         assert float((guess - x[:20]).square().mean()) < 0.02
 
 
-@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "unsplit"])
+@pytest.mark.parametrize("name", sorted(set(ATTACKS) - {"unsplit", "reference_decoder"}))
 def test_the_same_image_again_and_again_is_reconstructed(name):
     x = torch.full((60, 3, 8, 8), 0.25)
     attack = ATTACKS[name](**SMALL.get(name, {})).fit(world(x, blurred(0.05)))
     guess = attack.reconstruct(blurred(0.05)(x[:3]))
-    if name != "reference_decoder":
-        torch.testing.assert_close(guess, x[:3], rtol=0, atol=0.05)
+    torch.testing.assert_close(guess, x[:3], rtol=0, atol=0.05)
 
 
 def test_the_reference_decoder_says_what_it_cannot_do():

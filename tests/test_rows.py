@@ -106,7 +106,7 @@ def test_an_attack_on_other_weights_than_the_rows_is_missing(tmp_path):
     """The accuracy is of one training, and the error of another: they are no row."""
     board = world(tmp_path, {"gmm": (0.02, 0.5)}, victim_sha256=64 * "1")
     (row,) = board.rows
-    assert (row.missing, row.attacks) == (2, {})
+    assert (row.missing, row.attacks, row.flags) == (2, {}, ["incomplete"])
 
 
 def test_missing_trials_are_counted_and_never_averaged_away(tmp_path):

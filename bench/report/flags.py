@@ -30,9 +30,11 @@ class Flag(NamedTuple):
 
 
 def raise_flags(board: Board) -> None:
-    """Sets the flags of every row that has an attack on one release."""
+    """Sets the flags of every row. Where none of its attacks on one release has finished, all that
+    can be said is that it is incomplete."""
     for row in board.rows:
-        found = [flag for flag in FLAGS if row.on_one_release and flag.raised(row, board)]
+        flags = FLAGS if row.on_one_release else (INCOMPLETE,)
+        found = [flag for flag in flags if flag.raised(row, board)]
         row.flags = [flag.name for flag in found]
         row.doubts = [flag.name for flag in found if flag.doubt]
 
@@ -70,13 +72,14 @@ def _no_control(row: Row, board: Board) -> bool:
     return not {seed for other in board.rows for seed in other.broken}.issuperset(row.seeds)
 
 
+INCOMPLETE = Flag(
+    "incomplete",
+    "A trial of the row is missing, perhaps its strongest attack: the row is not drawn and not "
+    "compared.",
+    lambda row, board: row.missing > 0,
+)
 FLAGS = (
-    Flag(
-        "incomplete",
-        "A trial of the row is missing, perhaps its strongest attack: the row is not drawn and not "
-        "compared.",
-        lambda row, board: row.missing > 0,
-    ),
+    INCOMPLETE,
     Flag(
         "outdated",
         "A trial of the row was made by code that has changed since, and was not done again: run "

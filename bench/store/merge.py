@@ -88,7 +88,8 @@ def _check_facts(folders: Sequence[Path], suites: Sequence[Suite]) -> None:
             if ours.setdefault(what, value) != value:  # a metric may be of some of them alone
                 raise BenchError(
                     f"{folder} is not comparable with {folders[0]}: its records have {what} "
-                    f"{value} instead of {ours[what]}"
+                    f"{value} instead of {ours[what]}; report them apart, or `smashbench "
+                    "rescore` both if only metrics differ"
                 )
 
 
@@ -102,7 +103,7 @@ def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[s
         for label in (name, f"{name} ({folder.resolve().name})", f"{name} ({folder.resolve()})"):
             if meanings.setdefault((label, *sort), meaning) == meaning:
                 return label
-        raise BenchError(f"{folder}: {name!r} means several things in it")
+        raise BenchError(f"{folder}: {name!r} means several things in it; report it apart")
 
     trials: dict[str, Trial] = {}
     for folder, suite in zip(folders, suites, strict=True):

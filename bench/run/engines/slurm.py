@@ -96,7 +96,10 @@ def _run(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except FileNotFoundError:
-        raise BenchError(f"--engine slurm: there is no {command[0]} on this machine") from None
+        raise BenchError(
+            f"--engine slurm: there is no {command[0]} on this machine; run it where "
+            "SLURM's commands are, or leave out --engine"
+        ) from None
     except subprocess.CalledProcessError as error:
         said = " ".join(error.stderr.split())
         raise BenchError(f"--engine slurm: {command[0]} says: {said}") from None
