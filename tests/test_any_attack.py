@@ -89,6 +89,7 @@ def test_features_that_are_not_finite_are_a_clear_error(name):
         ATTACKS[name](**SMALL.get(name, {})).fit(world(x, release)).reconstruct(release(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*PAIRED} - {"reference_decoder"}))  # as published
 def test_the_unit_in_which_features_are_sent_hides_nothing(name):
     x, test = images(60), images(5)

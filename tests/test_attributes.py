@@ -35,6 +35,7 @@ def told(photos, monkeypatch):
     return replace(photos, **parts)
 
 
+@pytest.mark.slow
 def test_what_a_release_shows_is_inferred_and_a_prediction_alone_tells_less(told):
     victim = victim_of("small", "none", {}, told.shape, told.classes)
     victim.head = Blind(told.classes)  # predicts the same for everything
@@ -44,6 +45,7 @@ def test_what_a_release_shows_is_inferred_and_a_prediction_alone_tells_less(told
     assert found.shares["from_prediction"].mean() == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_prediction_that_is_the_attribute_tells_it(told):
     """Then nothing is inferred beyond it."""
     victim = victim_of("small", "none", {}, told.shape, told.classes)
@@ -66,6 +68,7 @@ def test_it_is_the_same_twice_and_nothing_where_there_are_no_attributes(told, ph
     assert inferred(victim, photos, z, 3) is None
 
 
+@pytest.mark.slow
 def test_a_victims_scores_have_both(told):
     victim = victim_of("small", "none", {}, told.shape, told.classes)
     scores = measure_victim(victim, told, 0, [{"loss": 1.0}]).scores
@@ -148,6 +151,7 @@ def probe_of(told):
     return model, z, inference.Probe(z[:1], told.classes, [2], sees=True).standardise(z)
 
 
+@pytest.mark.slow
 def test_the_weights_with_the_lowest_validation_loss_count(told, monkeypatch):
     monkeypatch.setattr(inference, "LR", 0.3)  # it gets worse again
     model, z, probe = probe_of(told)
@@ -170,6 +174,7 @@ def test_the_weights_with_the_lowest_validation_loss_count(told, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_the_probe_is_trained_on_fresh_releases(told, monkeypatch):
     monkeypatch.setattr(inference, "STEPS", 20)
     victim = victim_of("small", "noise", {"noise": 0.1}, told.shape, told.classes)

@@ -51,6 +51,7 @@ def suites_ridge(photos):
     return target, floors, attack_victim(target, Ridge(), "ridge", photos, floor, [0])
 
 
+@pytest.mark.slow
 def test_an_attack_in_an_audit_is_the_attack_in_a_suite(photos):
     """The same parts, defense and seed give the same numbers to the last bit."""
     with cells_inside():

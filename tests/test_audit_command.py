@@ -41,6 +41,7 @@ def audited(*arguments: str) -> int:
         return main(["audit", "--images", "x.npy", "--budget", ".001", *arguments])
 
 
+@pytest.mark.slow
 def test_it_writes_a_page_and_says_what_leaks(here, capsys):
     assert audited("--features", "z.npy", "--labels", "y.npy", "--head", "mine.py:load") == 0
     out, err = capsys.readouterr()
@@ -53,6 +54,7 @@ def test_it_writes_a_page_and_says_what_leaks(here, capsys):
     assert (here / "audit" / "audit.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_not_kept_is_the_exit_code(here, capsys):
     options = ("--model", "mine.py:encoder", "--out", "found")
     assert audited(*options, "--fail-below", "fvu=.99") == 1

@@ -34,6 +34,7 @@ class Lost(Attack):
         return torch.full((len(z), *self.shape_), torch.nan)
 
 
+@pytest.mark.slow
 def test_reconstructions_that_are_not_finite_leave_an_attack_out(monkeypatch, tmp_path):
     """The audit goes on, and says that no limit is shown to be kept."""
     x, z = pairs()

@@ -31,6 +31,7 @@ def test_a_head_is_tuned_to_what_leaves_the_client():
     assert all(torch.equal(value, before[name]) for name, value in head.state_dict().items())
 
 
+@pytest.mark.slow
 def test_tuned_heads_have_a_column_and_need_a_module(tmp_path):
     x, z = pairs()
     y = encoder(3)[2:](z).argmax(1)

@@ -66,6 +66,7 @@ def cut_after(epoch: int, monkeypatch) -> None:
     monkeypatch.setattr(perform, "keeper_of", keeper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch", [1, 4, 6])
 def test_it_goes_on_at_its_epoch_and_ends_with_the_same_bytes(
     suite, whole, tmp_path, monkeypatch, capsys, epoch

@@ -68,6 +68,7 @@ def test_an_unwritable_output_is_one_clear_error(tmp_path, refused):
     )
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_exit_code_and_no_traceback():
     done = bench("run", "smok")
     assert done.returncode == 2
@@ -94,6 +95,7 @@ def test_make_help_lists_every_target():
         assert f"  {target}" in text.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_costs_no_report(sound, tmp_path):
     """As `| head -1` does: what is written is written, and the exit code is that of the command."""
     process = started("report", sound, "--out", tmp_path / "again")

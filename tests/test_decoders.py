@@ -108,6 +108,7 @@ def test_decoder_takes_features_that_do_not_tile_the_image(size):
     assert (guess - x[:4]).square().mean() < 0.2 * floor
 
 
+@pytest.mark.slow
 def test_repeated_releases_cancel_noise():
     train, test = images(400), images(200)
     release = blurred(0.5)
@@ -122,6 +123,7 @@ def test_repeated_releases_cancel_noise():
     assert errors[1] < 0.6 * errors[0]
 
 
+@pytest.mark.slow
 def test_map_repairs_a_decoder_that_learned_little():
     """Seen through an invertible map without noise, the encoder gives the image away."""
     mix = torch.linalg.qr(torch.randn(12, 12)).Q
@@ -174,6 +176,7 @@ def test_total_variation_by_hand():
     assert float(_total_variation(x)) == pytest.approx(0.3 * (2 + 2**0.5), abs=2e-3)
 
 
+@pytest.mark.slow
 def test_the_ssim_loss_by_hand_and_that_it_falls(photos):
     x, guess = photos.test.x[:5], photos.test.x[5:10]
     expected = (1 - ssim(x, guess)).mean() + (x - guess).abs().mean()
@@ -200,6 +203,7 @@ def test_the_reference_network_has_the_published_size():
         reference_network(torch.Size((8, 8, 8)), torch.Size((3, 24, 24)), 8, 1)
 
 
+@pytest.mark.slow
 def test_a_fit_that_diverges_keeps_its_best_weights_and_has_not_converged():
     x = images(60)
     attack = Decoder(width=8, blocks=1, max_steps=400, lr=1e6).fit(world(x, blurred(0.1)))

@@ -185,6 +185,7 @@ def test_a_world_with_a_known_optimum_is_drawn_with_it(tmp_path, here):
             assert "no_control" in row["flags"]
 
 
+@pytest.mark.slow
 def test_another_scheduler_can_run_single_trials(run, tmp_path, here, refused):
     listed = here("run", "smoke", "--dry-run", "--only", "defense=none", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -216,6 +217,7 @@ def test_the_leaderboard_does_not_depend_on_the_number_of_workers(run, tmp_path)
     assert (tmp_path / "leaderboard.csv").read_bytes() == (run / "leaderboard.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_single_trial_that_hangs_has_failed(run, tmp_path, here):
     """As in a run: there is a record that says so, and the exit code is not 0."""
     shutil.copytree(run, folder := tmp_path / "copy")

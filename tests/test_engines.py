@@ -162,6 +162,7 @@ def test_a_job_that_raises_is_lost_and_no_other_is():
     assert _outcome_of(SimpleNamespace(result=lambda: Outcome("done"))) == Outcome("done")
 
 
+@pytest.mark.slow
 def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     victims = [trial("victim", number=n) for n in range(2)]
     quick = [trial("mean", victim) for victim in victims]
@@ -178,6 +179,7 @@ def test_attacks_start_when_their_victim_is_there_longest_first(tmp_path):
     assert diary(tmp_path) == ["victim", "slow", "victim", "slow", "mean", "mean"]
 
 
+@pytest.mark.slow
 def test_a_long_run_finishes_rows_before_it_begins_others(tmp_path):
     """Victims take longest, and would all go first; the last two may."""
     victims = [trial("victim", number=n) for n in range(4)]
@@ -233,6 +235,7 @@ def test_a_worker_whose_trial_failed_is_not_trusted_with_another(tmp_path):
     assert bad != first == second
 
 
+@pytest.mark.slow
 def test_workers_are_reused_and_end_with_the_engine(tmp_path):
     run([trial("fine", number=n) for n in range(6)], tmp_path)
     pids = {int(line.split()[-1]) for line in diary_lines(tmp_path)}

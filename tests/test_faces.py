@@ -73,6 +73,7 @@ def partly(photos) -> Split:
     return replace(photos, aux=marked(photos.aux), test=marked(photos.test))
 
 
+@pytest.mark.slow
 def test_utility_is_of_the_images_that_have_a_class(partly, monkeypatch):
     monkeypatch.setattr(inference, "STEPS", 20)
     victim = victim_of("small", "none", {}, partly.shape, partly.classes)
@@ -99,6 +100,7 @@ def test_the_floor_of_an_image_of_no_class_is_the_mean_image(partly):
     assert floors_of(partly)["class_mean"]["mse"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_people_are_inferred_where_somebody_is_known(partly, monkeypatch):
     monkeypatch.setattr(inference, "STEPS", 60)
     victim = victim_of("small", "none", {}, partly.shape, partly.classes)

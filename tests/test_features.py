@@ -56,6 +56,7 @@ def release(shape):
     return released
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name != "reference_decoder"])
 def test_every_attack_takes_features_of_any_shape(name, shape):

@@ -195,6 +195,7 @@ def all_free(found: dict[str, set[str]]) -> None:
         assert done <= set.union(*allowed), place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["victim", "attack", "failed"])
 def test_a_forged_record_is_one_clear_error_or_harmless(folder, kind):
     found = accepted(folder, trials(folder)[kind].key)
@@ -208,6 +209,7 @@ def test_every_forged_record_through_a_report_and_status(folder, kind):
     all_free(accepted(folder, trials(folder)[kind].key, thorough=True))
 
 
+@pytest.mark.slow
 def test_a_forged_suite_is_one_clear_error_or_another_suite(folder):
     path = folder / "suite.json"
     for place, _, text in forgeries(path.read_text()):

@@ -98,6 +98,7 @@ def test_a_zero_by_rounding_is_no_gap():
     assert gaps.united(unusual[None, :2])[0, 1:].abs().max() == 0
 
 
+@pytest.mark.slow
 def test_a_fit_that_draws_such_a_zero_is_like_others():
     x = images(200)
     drawn = []

@@ -65,6 +65,7 @@ def test_imports_have_no_effects_and_no_cycles():
         assert process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -89,6 +90,7 @@ def test_the_help_of_every_command_imports_nothing_heavy():
     assert not loaded & {*HEAVY, "torch", "numpy", "pydantic"}
 
 
+@pytest.mark.slow
 def test_a_dry_run_imports_nothing_heavy_but_pytorch():
     """What PyTorch imports itself depends on its version."""
     assert not _loaded("import torch", "main(['run', 'quick', '--dry-run'])") & HEAVY
@@ -106,6 +108,7 @@ def _loaded(before: str, *calls: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.slow
 def test_a_report_is_written_without_pytorch(tmp_path):
     victim = victim_trial("none", None)
     attack = attack_trial(victim, "gmm")

@@ -234,6 +234,7 @@ def test_a_damaged_file_in_a_pack_costs_its_own_trial_alone(packed, run):
     assert {standing.state for standing in found} == {"done"}
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path):
     """Whatever it turns the archive into: dates and the like may change, a file may not."""
     files = {"records/a.json": b'{"key": 1}', "scores/a": bytes(range(40)), "empty": b""}

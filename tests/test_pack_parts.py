@@ -117,6 +117,7 @@ def test_a_damaged_part_costs_its_own_trials_alone(packed, run):
     assert states(packed) == {"done"}
 
 
+@pytest.mark.slow
 def test_a_submission_has_all_its_parts(packed):
     assert not [each for each in check(packed / PACK) if each.kind == "PROBLEM"]
     part = packed / parts_in(packed)[-1]

@@ -19,6 +19,7 @@ def here_again(here, path: Path) -> str:
         return here("check", path).stdout
 
 
+@pytest.mark.slow
 def test_what_breaks_a_contract_is_explained(write, here):
     broken = DEFENSE.replace("z + self.by", "(z + self.by)[:, :1]").replace(
         "*, by: float = 0.5", "*, by: float"

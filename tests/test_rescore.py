@@ -138,6 +138,7 @@ def test_a_kill_between_scores_and_record_of_a_rescore_is_mended(tiny, tiny_copy
     assert before.keys() == {"reconstructions"}
 
 
+@pytest.mark.slow
 def test_a_metric_that_fails_costs_no_record(tiny, tiny_copy, tmp_path):
     metric(tmp_path, METRIC.replace("return (x", "raise ValueError('too dark')\n    return (x"))
     before = times(tiny_copy)
@@ -168,6 +169,7 @@ def test_records_that_do_not_agree_on_a_metric_are_not_compared(tiny, tiny_copy,
         read(tiny_copy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -186,6 +188,7 @@ def test_a_metric_that_gives_nonsense_is_refused_before_anything_is_written(
     assert times_of(tiny_copy / "scores") == before
 
 
+@pytest.mark.slow
 def test_a_metric_that_works_in_place_changes_no_other(tiny, tiny_copy, tmp_path):
     plain = read(tiny_copy).to_frame()["worst_mse"].tolist()
     metric(

@@ -274,6 +274,7 @@ def test_records_of_different_images_are_no_board(tmp_path):
         world(tmp_path, {"decoder": (0.01, 0.5)}, data_hash=16 * "e")
 
 
+@pytest.mark.slow
 def test_a_row_whose_trainings_failed_stands_on_every_table_without_a_number(tmp_path):
     board = world(tmp_path, {"gmm": (0.02, 0.5)})
     lost = victim_trial("laplace")

@@ -101,6 +101,7 @@ def test_a_record_is_readable_json_that_ends_in_the_hash_of_what_is_before(tmp_p
     assert seal == hashlib.sha256(text.encode()).hexdigest() + '"\n}\n'
 
 
+@pytest.mark.slow
 def test_any_changed_byte_of_a_record_is_noticed(tmp_path):
     store, key = written(tmp_path)
     path = store.record_path(key)

@@ -198,6 +198,7 @@ def stealing(attack: Thief, photos, outside: bool) -> bool:
     return bool(torch.allclose(guess, secret, atol=1e-5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", THIEVES)
 def test_a_thief_steals_outside_and_finds_nothing_behind_the_wall(kind, photos, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "KEPT", [photos.test.x[:40].clone()])

@@ -14,6 +14,7 @@ from tests.fitted import victim_of
 from tests.test_train import settings, victim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -54,6 +55,7 @@ def test_what_is_watched_is_the_validation_part(photos):
         assert history[-1][name] == pytest.approx(value, rel=1e-5), name
 
 
+@pytest.mark.slow
 def test_bf16_is_what_was_asked_for(photos):
     seen = {"bf16": set(), "fp32": set()}
     for precision, types in seen.items():
@@ -89,6 +91,7 @@ def test_the_head_learns_on_what_is_released(photos):
     assert all(map(torch.equal, stepped, seen))
 
 
+@pytest.mark.slow
 def test_borrowed_weights_are_not_prepared_again(photos):
     model = victim_of("airbench", "none", {}, photos.shape, photos.classes)
     calls = []

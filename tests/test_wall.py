@@ -195,6 +195,7 @@ def test_answers_pass_through_the_wall_unchanged(photos):
     assert torch.equal(found.guess[:, 0, 0, 0].long(), plain.predict(z))
 
 
+@pytest.mark.slow
 def test_the_seed_decides_what_an_attack_draws(photos):
     known = Knowledge(photos.aux.x, 10, {})
 
@@ -241,6 +242,7 @@ class Failing(Thief):
         raise self.error("not today")
 
 
+@pytest.mark.slow
 def test_errors_of_an_attack_come_out(photos):
     known = Knowledge(photos.aux.x, 10, {})
     with pytest.raises(AttackError, match=r"^not today$"):

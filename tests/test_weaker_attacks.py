@@ -79,6 +79,7 @@ def test_the_discrepancy_is_zero_in_the_mean_where_there_is_none_and_grows_with_
     assert float(near) == pytest.approx(found[1], rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_stand_in_makes_what_the_client_releases():
     """Sigmoids and colours apart, the distribution of features leaves little choice."""
     releases = client()(smooth(600, 2))
@@ -92,6 +93,7 @@ def test_a_stand_in_makes_what_the_client_releases():
     assert stand_in.loud.exp().max() < 0.1  # where nothing is random
 
 
+@pytest.mark.slow
 def test_it_rebuilds_more_than_the_mean_image_without_pairs():
     releases = client()(smooth(600, 2))
     torch.manual_seed(0)
@@ -178,6 +180,7 @@ def test_the_copy_of_unsplit_learns(monkeypatch):
     assert (copy(guess) - z).square().mean() < 0.5 * (untrained()(guess) - z).square().mean()
 
 
+@pytest.mark.slow
 def test_a_stand_in_learns_by_the_discrepancy_alone():
     releases, x = client()(smooth(600, 2)), smooth(200, 3)
     torch.manual_seed(0)
