@@ -12,6 +12,7 @@ BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet", "cifar10")
 """Of the columns of the table in README.md."""
 README, DOCS = RESULTS.parent / "README.md", RESULTS.parent / "docs"
 CIFAR10, ABLATIONS, ATTACKS = (DOCS / f"{name}.md" for name in ("cifar10", "ablations", "attacks"))
+ADAPTIVE = ("gmm", "gmm_by_class", "knn", "decoder", "map")
 OVER, JOINT = "fvu_over_noise", "fvu_over_noise_joint"
 
 
@@ -110,6 +111,16 @@ def by_releases(board: str) -> list[str]:
     return by_level(rows[rows.releases_per_image > 1], "releases_per_image")
 
 
+def by_attack(board: str, attacks: tuple[str, ...]) -> list[str]:
+    """A line per row of a board, a column per attack: MSE and SSIM."""
+    lines = []
+    for _, line in read(board, "leaderboard").iterrows():
+        strength = "" if pd.isna(line.strength) else f" {line.strength:g}"
+        cells = [f"{number(line[f'{a}_mse'], 4)} ({number(line[f'{a}_ssim'])})" for a in attacks]
+        lines.append([f"`{line.defense}`{strength}", *cells])
+    return written(lines)
+
+
 def by_level(rows: pd.DataFrame, level: str) -> list[str]:
     lines = []
     for value, group in rows.groupby(level):
@@ -187,6 +198,7 @@ def tables() -> list[tuple[Path, str, list[str]]]:
         (ABLATIONS, "| variant | worst MSE |", at_a_loss("ablations", 0.02)),
         (ABLATIONS, "| over its sweep |", over_sweeps("ablations")),
         (ABLATIONS, "| variant | over |", over_each_other("ablations")),
+        (ATTACKS, "| MSE (SSIM) | `gmm`", by_attack("adaptive", ADAPTIVE)),
         (ATTACKS, "| pairs | `none` | `noise` 0.4 | `kmeans_cem`", by_pairs("knowledge")),
         (ATTACKS, "| releases | `none` | `noise` 0.4 | `kmeans_cem`", by_releases("knowledge")),
         (README, "| over noise | CIFAR-10 |", of_several()),
