@@ -1,6 +1,7 @@
 """The command line: ``smashbench``."""
 
 import argparse
+import os
 import shlex
 import signal
 import sys
@@ -17,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows moved, a promise is broken, a submission has problems or an audit found too much; 2 for bad
     input; 130 when it was interrupted."""
     choice = parser().parse_args(arguments)
+    os.environ["PYTHONSAFEPATH"] = "1"  # processes import nothing from where the command was typed
     try:
         return choice.command(choice)
     except OSError as error:  # whatever a path meets that nobody thought of
@@ -227,14 +229,14 @@ def _audit_options(audit: argparse.ArgumentParser) -> None:
     what.add_argument("--labels", metavar="FILE", help="classes, from 0; or the word folders")
     what.add_argument("--groups", metavar="FILE", help="e.g. persons; or the word folders")
     what.add_argument("--layout", choices=("NCHW", "NHWC"), help="of images in a file")
-    what.add_argument(
-        "--size", type=int, default=64, metavar="PIXELS", help="of image files; default: 64"
-    )
+    what.add_argument("--size", type=int, metavar="PIXELS", help="of image files; default: 64")
     what.add_argument(
         "--repeated", action="store_true", help="the features' second axis counts releases"
     )
     what.add_argument(
-        "--trust-order", action="store_true", help="though features seem to be of other images"
+        "--trust-order",
+        action="store_true",
+        help="though features seem to be of other images, or releases to be none",
     )
     how = audit.add_argument_group("how")
     how.add_argument(

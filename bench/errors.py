@@ -1,5 +1,6 @@
 """Errors that a person can act on: one message, no traceback."""
 
+import re
 import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -8,6 +9,9 @@ LONGEST = 100
 """Most characters of an unknown name that an error repeats."""
 SHOWN = 20
 """Most names that an error lists."""
+POINT = re.compile(r"(?<![\w.])\.\d")
+"""A number that begins with its point, which TOML does not know."""
+WRITE_ZERO = "TOML writes 0.1, not .1"
 
 
 class BenchError(Exception):

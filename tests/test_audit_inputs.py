@@ -56,6 +56,7 @@ def test_an_encoder_that_ignores_its_input_is_refused(world):
         ({"model": encoder(), "memory": 1.0}, "--memory 1: 20 images"),
         ({"model": encoder(), "memory": float("inf")}, "--memory inf: should be GiB"),
         ({"model": encoder(), "repeated": True}, "--repeated is about --features"),
+        ({"model": encoder(), "size": 32}, "--size 32 is of folders of image files"),
         ({"model": encoder(), "seed": 2**64}, "--seed 18446744073709551616: should be"),
         ({"model": encoder(), "labels": np.arange(200) + 10**12}, "should number the classes"),
     ],

@@ -29,9 +29,9 @@ def within_classes(y):
     return order
 
 
-def checked(x, z, **known):
+def checked(x, z, repeated=False, **known):
     options = {"labels": None, "groups": None} | known
-    pairs = Pairs(images=Images(x), features=z, repeated=False, **options)
+    pairs = Pairs(images=Images(x), features=z, repeated=repeated, **options)
     check_order(pairs, torch.randperm(len(x), generator=torch.Generator().manual_seed(1)))
 
 
@@ -55,6 +55,18 @@ def test_an_order_that_agrees_in_classes_alone_is_refused_where_they_are_known(k
     checked(x, wrong)  # classes alone make them related
     with pytest.raises(BenchError, match=f"within each {name}, .* no more than its {name}, say"):
         checked(x, wrong, **{known: y})
+
+
+def test_channels_are_no_releases(kept):
+    """The channels of one image are less alike than one channel of all; releases are more alike,
+    however much noise they have."""
+    x, _, z = kept
+    apart = z + torch.tensor([0.0, 1.0, 2.0])[:, None, None]
+    with pytest.raises(BenchError, match=r"the 3 releases .* differ more .* channels"):
+        checked(x, apart, repeated=True)
+    checked(x, torch.stack([z, z], 1), repeated=True)
+    for noise in (0.1, 0.5):
+        checked(x, z[:, None] + noise * torch.randn(len(z), 4, *z.shape[1:]), repeated=True)
 
 
 def test_kinds_of_one_image_each_say_nothing(kept):

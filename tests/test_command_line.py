@@ -43,6 +43,7 @@ def test_damaged_scores_are_refused(copy, refused):
         (["run", "smoke", "--set", "training.shift=32"], ["training.shift = 32", "give less"]),
         (["run", "smoke", "--set", "start={epochs=1,shift=99}"], ["start.shift = 99", "give less"]),
         (["run", "smoke", "--only", "defense=nois"], ["unknown defense 'nois'; did you mean"]),
+        (["run", "smoke", "--only", "attack=ridge"], ["--set 'attacks.ridge={}'"]),
         (["run", "smoke", "--only", "attack"], ["field=value", "--only defense=noise"]),
         (["run", "smoke", "--only", "colour=red"], ["unknown field 'colour'"]),
         (["run", "smoke", "--limit", "0"], ["--limit 0"]),
@@ -59,6 +60,20 @@ def test_bad_input_is_one_clear_error(arguments, words, tmp_path, refused):
     out = ["--out", tmp_path / "out"] if arguments[0] == "run" else []
     refused([*arguments, *out], *words)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_file_beside_it_that_is_named_like_a_module_is_not_imported(tmp_path):
+    """An attack runs in a process of its own, which imports from no folder that it happens to be
+    started in."""
+    (tmp_path / "random.py").write_text("raise SystemExit('imported by mistake')")
+    command = Path(sys.executable).parent / "smashbench"
+    small = ["--set", "dataset={use='photos',train=100,val=20,aux=100,test=40}"]
+    only = ["--only", "defense=none", "--only", "attack=mean", "--workers", "1", "--out", "out"]
+    done = subprocess.run(
+        [command, "run", "smoke", *small, *only], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_unwritable_output_is_one_clear_error(tmp_path, refused):

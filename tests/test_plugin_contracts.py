@@ -29,7 +29,7 @@ def test_what_breaks_a_contract_is_explained(write, here):
     assert "FAILED  its options are keyword-only" in done.stdout
     assert "its option 'by' has no default" in done.stdout
     done = here("check", write(DEFENSE.replace("z + self.by", "z + self.gone"), "other.py"))
-    assert done.returncode == 2  # there is a defense of this name
+    assert done.returncode == 2  # its name is taken
     with unplugged():
         LOADED.clear()
         del DEFENSES["shift"]
@@ -44,6 +44,10 @@ def test_what_breaks_a_contract_is_explained(write, here):
     assert done.stdout.count("FAILED") == 1
     assert "depends on the other images of its batch, but a client has one image" in done.stdout
     assert "0 broken" in here_again(here, write(DEFENSE, "fourth.py"))
+    misspelt = DEFENSE.replace("def transform", "def tranform")
+    assert "'tranform' overrides nothing: is 'transform' meant?" in here_again(
+        here, write(misspelt, "fifth.py")
+    )
     without = DEFENSE.replace("        super().__init__(shape, classes)\n", "")
     assert "call super().__init__(shape, classes) first" in here_again(
         here, write(without, "no.py")
@@ -71,12 +75,12 @@ DATASETS = {"mine": Mine}
 """
     done = here("check", write(source))
     assert done.stdout.count("not checked, give --data DIR") == 3
-    assert "5 promises kept, 0 broken" in done.stdout
+    assert "6 promises kept, 0 broken" in done.stdout
     with unplugged():
         LOADED.clear()
         del DATASETS["mine"]
         done = here("check", write(source, "again.py"), "--data", sets)
-        assert "8 promises kept, 0 broken" in done.stdout
+        assert "9 promises kept, 0 broken" in done.stdout
     with unplugged():
         LOADED.clear()
         del DATASETS["mine"]

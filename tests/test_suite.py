@@ -113,6 +113,7 @@ def test_use_names_the_component_of_a_preset():
         ("defenses.noise.strengths=[-1.0]", r"noise.strengths = -1.0.*greater than or equal to 0"),
         ("defenses.noise.strengths=0.5", "should be a list of values of 'noise'"),
         ("defenses.noise.strengths=[]", "should be a list of values of 'noise'"),
+        ("defenses.noise.strengths=[.5]", "of values of 'noise'; TOML writes 0.1, not .1"),
         ("defenses.none.strengths=[1]", "'none' has no strength to sweep"),
         ("defenses.noise.noise=nan", "finite"),
         ("defenses.kmeans_cem.gate=lgo", "'lgo'.*'log', 'linear' or 'capacity'"),
@@ -163,6 +164,9 @@ def test_a_suite_that_is_not_there_or_not_toml(tmp_path):
     broken = tmp_path / "broken.toml"
     broken.write_text("model = \n")
     with pytest.raises(BenchError, match=r"broken.toml is not TOML: .*line 1"):
+        suite.load(str(broken))
+    broken.write_text("[defenses.noise]\nstrengths = [.5]\n")
+    with pytest.raises(BenchError, match=r"line 2, column 14\); TOML writes 0.1, not .1"):
         suite.load(str(broken))
 
 

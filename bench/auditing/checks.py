@@ -15,6 +15,8 @@ MOST_ALONE = 0.5
 """Share of images that are the only one of their kind from which kinds are not looked at."""
 UNITS = 1e-15, 1e15
 """Between these, the unit in which features are sent hides nothing: squares of them are sound."""
+LESS_ALIKE = 1.05
+"""Variance of releases of one image, over that across images, up to which it may be chance."""
 RELATED = 0.02
 """Share of dealings at random that may be as related as the pairs: more, and they are not."""
 
@@ -127,6 +129,8 @@ def check_order(pairs: Pairs, index: Tensor) -> None:
     """
     index = index[:COMPARED]
     z = pairs.take_features(index)
+    if pairs.repeated:
+        _check_releases(z)
     z, x = z[:, 0] if pairs.repeated else z, pairs.images.take(index)
     kinds = {"class": pairs.labels, "group": pairs.groups, "folder": pairs.images.folders}
     known = {name: kind[index] for name, kind in kinds.items() if kind is not None}
@@ -141,6 +145,18 @@ def check_order(pairs: Pairs, index: Tensor) -> None:
                 f"{SHUFFLES} dealings at random{among}, over {len(index)} pairs. Is their order "
                 f"the same? If it is, and the features tell {nothing}, say --trust-order"
             )
+
+
+def _check_releases(z: Tensor) -> None:
+    """Refuses (n, R, ...) where what is said to be R releases of one image differs more than
+    releases of different images: noise adds to both, images to the latter alone."""
+    within, between = (float(z.var(axis).mean()) for axis in (1, 0))
+    if z.shape[1] > 1 and within > LESS_ALIKE * between:
+        raise BenchError(
+            f"--repeated: the {z.shape[1]} releases of an image differ more than those of "
+            f"different images (variances {within:.2g} and {between:.2g}). Does the second axis "
+            "count channels? Then leave it out; if it counts releases, say --trust-order"
+        )
 
 
 def _share_alone(kinds: Tensor) -> float:

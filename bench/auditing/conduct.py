@@ -25,7 +25,7 @@ def audit(
     labels: Any = None,
     groups: Any = None,
     layout: Layout | None = None,
-    size: int = 64,
+    size: int | None = None,
     repeated: bool = False,
     test_share: float = 0.3,
     minutes: float = 5.0,
@@ -55,7 +55,7 @@ def audit(
         groups: (N,) which images belong together, such as those of one person, and are never
             dealt to both sides; ``folders`` as for labels.
         layout: which axis of the images is which, where both could be the channels.
-        size: pixels of a side of images from files.
+        size: pixels of a side of images from files; 64 by default.
         repeated: the second axis of the features counts releases of one image.
         test_share: share of the images that are scored.
         minutes: that the audit may take, about.

@@ -90,17 +90,19 @@ class Pairs:
         return self.features[index].float()
 
 
-def images_of(value: Any, layout: Layout | None, size: int) -> Images:
+def images_of(value: Any, layout: Layout | None, size: int | None) -> Images:
     """Images from an array, a file or a folder of image files.
 
     A folder is read in the order of its sorted paths, folders below it too; images become RGB of
-    ``size`` x ``size`` pixels.
+    ``size`` x ``size`` pixels, 64 where nothing is said.
 
     Raises:
         BenchError: they are not images, or it is not clear which axis is which.
     """
     if isinstance(value, str | Path) and os.path.isdir(value):  # "" is none
-        return _from_folder(Path(value), size)
+        return _from_folder(Path(value), 64 if size is None else size)
+    if size is not None:
+        raise BenchError(f"--size {size} is of folders of image files: scale arrays yourself")
     found = _channels_first(tensor_of(value, "images"), layout)
     if not len(found) or min(found.shape[2:]) < WINDOW:
         least = f"{WINDOW}x{WINDOW}"

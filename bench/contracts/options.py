@@ -2,15 +2,18 @@
 
 import inspect
 import re
+from difflib import get_close_matches
 from typing import get_type_hints
 
-from smashbench.bench.contracts.base import Check, Subject, require
-from smashbench.bench.suite.kinds import unusable
+from smashbench.bench.contracts.base import BrokenError, Check, Subject, require
+from smashbench.bench.suite.kinds import KINDS, unusable
 from smashbench.bench.suite.options import options_of
 from smashbench.defenses import Defense
 
 LONGEST = 300
 """Most characters of the first sentence of a description, which `smashbench list` shows."""
+ALIKE = 0.85
+"""Similarity of two names from which one is taken for the other, misspelt."""
 
 
 def _described(subject: Subject) -> None:
@@ -51,6 +54,19 @@ def usable(subject: Subject) -> None:
     require(not why, f"it {why}")
 
 
+def _overriding(subject: Subject) -> None:
+    base = next(
+        kind.base() for kind in KINDS.values() if issubclass(subject.component, kind.base())
+    )
+    own = [name for name, value in vars(subject.component).items() if callable(value)]
+    left = [name for name in dir(base) if not name.startswith("_") and name not in own]
+    for name in own:
+        if not hasattr(base, name) and (close := get_close_matches(name, left, 1, ALIKE)):
+            raise BrokenError(
+                f"{name!r} overrides nothing: is {close[0]!r} meant? If not, rename it"
+            )
+
+
 def _documented(subject: Subject) -> None:
     usable(subject)
     documented = "".join(base.__doc__ or "" for base in subject.component.__mro__)
@@ -65,5 +81,6 @@ OPTIONS = (
     Check("it has a name and says what it is", _described),
     Check("its options are keyword-only, with types and defaults", _keyword_only),
     Check("every option is documented", _documented),
+    Check("no method is a misspelt one of its base", _overriding),
     Check("a suite can make it, with its defaults", usable),
 )

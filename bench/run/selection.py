@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.run.survey import SETTLED, Standing
+from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.trial import Suite, Trial
 
 
@@ -66,9 +67,19 @@ def selection(suite: Suite, only: Sequence[str]) -> dict[str, set[str]]:
         with suppress(ValueError):  # 0.30 is 0.3
             value = _shown(float(value)) if name == "strength" else value
         if value not in known[name]:
-            raise BenchError(f"--only {text!r}: {unknown(name, value, known[name])}")
+            raise BenchError(
+                f"--only {text!r}: {unknown(name, value, known[name])}" + _add(name, value)
+            )
         wanted[name].add(value)
     return wanted
+
+
+def _add(field: str, value: str) -> str:
+    """How to add a component that exists, and that the suite has not."""
+    for title in ("DEFENSES", "ATTACKS"):
+        if KINDS[title].word == field and value in KINDS[title].names:
+            return f"; this suite has it not: add --set '{title.lower()}.{value}={{}}'"
+    return ""
 
 
 def _fields(trial: Trial) -> dict[str, str]:

@@ -76,7 +76,9 @@ def names_in(plugin: str, kind: Kind, entries: Any) -> tuple[str, ...]:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
         if name in kind.names:
-            raise BenchError(f"{start}[{name!r}]: there is a {kind.word} of this name; rename it")
+            raise BenchError(
+                f"{start}[{name!r}]: this name is taken by another {kind.word}; rename it"
+            )
         if kind.instances:
             fits = isinstance(entry, base)
         else:

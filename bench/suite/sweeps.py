@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from smashbench.bench.errors import unknown
+from smashbench.bench.errors import POINT, WRITE_ZERO, unknown
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.frozen import explain
 from smashbench.bench.suite.config import Component, DefenseConfig, StackConfig
@@ -180,5 +180,7 @@ def _knobs(names: list[str]) -> list[str]:
 def _is_list(where: str, strengths: Any, knob: str | None, mistakes: list[str]) -> bool:
     fits = isinstance(strengths, list) and bool(strengths)
     if not fits:
-        mistakes.append(f"{where} = {strengths!r}: should be a list of values of {knob!r}")
+        point = POINT.search(strengths) if isinstance(strengths, str) else None
+        hint = f"; {WRITE_ZERO}" if point else ""
+        mistakes.append(f"{where} = {strengths!r}: should be a list of values of {knob!r}{hint}")
     return fits

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import Field, TypeAdapter, ValidationError
 
 from smashbench.attacks import ATTACKS
-from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.errors import POINT, WRITE_ZERO, BenchError, unknown
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.frozen import Frozen, explain
@@ -108,12 +108,13 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
 def _content(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     """What a suite file holds, with the settings applied."""
     try:
-        content = tomllib.loads(path.read_text("utf-8-sig"))
+        content = tomllib.loads(text := path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         text = f"{path} is not TOML: {error.reason} (byte {error.start}); save it as UTF-8"
         raise BenchError(text) from None
     except ValueError as error:  # also of numbers of 5,000 digits
-        raise BenchError(f"{path} is not TOML: {error}") from None
+        hint = f"; {WRITE_ZERO}" if POINT.search(text) else ""
+        raise BenchError(f"{path} is not TOML: {error}{hint}") from None
     except OSError as error:
         raise BenchError(f"{path}: {error.strerror or error}") from None
     for setting in settings:
