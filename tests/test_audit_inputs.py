@@ -47,6 +47,7 @@ def test_an_encoder_that_ignores_its_input_is_refused(world):
         ({"features": UNRELATED}, "Is their order the same"),
         ({"model": lambda x: 3}, r"the encoder returns int for a batch of \d+"),
         ({"model": lambda x: x[:1]}, r"the encoder returns \(1, 3, 16, 16\) for a batch"),
+        ({"model": nn.Linear}, "the class Linear needs arguments; name a function"),
         ({"model": nn.Linear(5, 5)}, "the encoder fails on a batch .* RuntimeError"),
         ({"model": "mine.py"}, "write FILE.py:NAME"),
         ({"model": "none/mine.py:encoder"}, "--model none/mine.py: No such file"),

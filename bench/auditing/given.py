@@ -135,6 +135,11 @@ def called(value: Any, what: str) -> Called:
             found = found()
         except (Exception, SystemExit) as error:
             raise BenchError(f"{option} {value}: {type(error).__name__}: {error}") from error
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        raise BenchError(
+            f"{option} {value}: the class {found.__name__} needs arguments; name a function "
+            "without arguments that makes one"
+        )
     if isinstance(found, nn.Module):  # it is frozen here, and stays as it is elsewhere
         with suppress(Exception), torch.no_grad():  # a copy of TorchScript needs no gradients
             found = deepcopy(found)
