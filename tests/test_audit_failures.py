@@ -74,7 +74,7 @@ def rounded(x, guess):
 
 def test_a_metric_that_is_rounded_beyond_its_bounds_leaves_an_attack_out(monkeypatch):
     x, z = pairs()
-    world, *_ = prepared(pairs_of(images_of(x, None, 16), z, None, None), None, None, **DEALT)
+    world, *_ = prepared(pairs_of(images_of(x, None, None), z, None, None), None, None, **DEALT)
     monkeypatch.setitem(METRICS, "ssim", replace(METRICS["ssim"], score=rounded))
     with cells_inside(), pytest.raises(LeftOutError, match="be scored: metric 'ssim' gives values"):
         world.attack("mean", Mean())
@@ -86,7 +86,7 @@ def test_images_that_no_metric_can_score_are_counted(monkeypatch):
     x[150:] = 244 / 255
     x[150:].flatten(1)[torch.arange(50), torch.arange(50)] += (1 + torch.arange(50) % 2) / 255
     monkeypatch.setitem(METRICS, "ssim", replace(METRICS["ssim"], score=rounded))
-    given = pairs_of(images_of(x, None, 16), z, None, None)
+    given = pairs_of(images_of(x, None, None), z, None, None)
     with pytest.raises(BenchError, match=r"'ssim' .*: \d+ are of one colour, image 15\d the first"):
         prepared(given, None, None, **DEALT)
 

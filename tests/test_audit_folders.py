@@ -91,7 +91,7 @@ def test_what_cannot_be_looked_at_is_named(tmp_path, monkeypatch):
         return stat(path, *arguments, **options)
 
     monkeypatch.setattr(os, "stat", refuse)
-    for what, read in (("features", tensor_of), ("images", lambda p, _: images_of(p, None, 32))):
+    for what, read in (("features", tensor_of), ("images", lambda p, _: images_of(p, None, None))):
         with pytest.raises(BenchError, match=f"{what}: {secret}/x.npy cannot be read .Permission"):
             read(str(secret / "x.npy"), "features")
 
@@ -117,7 +117,7 @@ def test_an_empty_path_is_not_the_folder_that_one_is_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.fromarray(np.full((16, 16), 99, np.uint8)).save("0.png")
     with pytest.raises(BenchError, match="images: the path is empty; give the file"):
-        images_of("", None, 16)
+        images_of("", None, None)
     assert len(images_of(".", None, 16)) == 1
 
 
@@ -129,6 +129,6 @@ def test_images_in_bytes_that_were_never_scaled_up_are_refused(tmp_path, file):
     if file:
         Image.fromarray(x[0].permute(1, 2, 0).numpy()).save(tmp_path / "0.png")
     with pytest.raises(BenchError, match=r"images span \[0, 1\] of 255: all are black; save those"):
-        images_of(tmp_path if file else x, None, 16)
+        images_of(tmp_path if file else x, None, None)
     x[0, 0, 0, 0] = 3
-    assert torch.equal(images_of(x, None, 16).stored, x)
+    assert torch.equal(images_of(x, None, None).stored, x)
