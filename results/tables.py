@@ -2,9 +2,9 @@
 results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0; where noise is
 what it is compared with, above 0 only if attacks had converged, as in a report."""
 
-import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 RESULTS = Path(__file__).parent
@@ -86,7 +86,7 @@ def over_sweeps(board: str) -> list[str]:
 
 
 def over_each_other(board: str) -> list[str]:
-    """A line per pair of variants.csv. Bold as over noise, whether or not attacks converged."""
+    """A line per pair of variants.csv."""
     lines = []
     for _, line in read(board, "variants").iterrows():
         bold = "**" if line.fvu_joint_low > 0 or line.fvu_joint_high < 0 else ""
@@ -165,8 +165,8 @@ def signed(value: float) -> str:
 
 
 def two_digits(value: float) -> str:
-    places = 1 - math.floor(math.log10(value))
-    return f"{value:.{places}f}".replace("0.", ".", 1)
+    text = np.format_float_positional(value, 2, unique=False, fractional=False, trim="k")
+    return text.replace("0.", ".", 1)
 
 
 def number(value: float, digits: int = 2) -> str:
