@@ -29,7 +29,7 @@ def outcomes(
     title: str, name: str, data: Path | None
 ) -> Iterator[tuple[str, Literal["ok", "FAILED", "-"], str]]:
     """What becomes of every promise of a component: its words, whether it is kept (``-`` where that
-    cannot be checked here), and why not; nothing of a kind without a contract.
+    cannot be checked here), and why not, once; nothing of a kind without a contract.
 
     Args:
         title: the table of the component.
@@ -39,13 +39,19 @@ def outcomes(
     if title not in CONTRACTS:
         return
     subject = Subject(name, KINDS[title].table()[name], data)
+    said: dict[str, str] = {}
     for promise in CONTRACTS[title]:
         try:
             why = failure_of(promise, subject)
         except UncheckedError as error:
             yield promise.title, "-", str(error)
         else:
-            yield promise.title, "ok" if why is None else "FAILED", why or ""
+            if why is None:
+                yield promise.title, "ok", ""
+            else:
+                first = said.setdefault(why, promise.title)
+                again = f"for the same reason as {first!r}"
+                yield promise.title, "FAILED", why if first == promise.title else again
 
 
 __all__ = ["CONTRACTS", "Check", "Subject", "UncheckedError", "failure_of", "outcomes"]

@@ -97,11 +97,21 @@ def _constructor(subject: Subject) -> None:
     require(isinstance(attack.converged_, bool), "converged_ should be True or False")
     require(
         all(isinstance(loss, float) for loss in attack.history_),
-        "history_ should be a list of numbers",
+        "history_ should be a list of Python's numbers, e.g. float(loss)",
     )
 
 
+def _rebuilt(attack: Attack) -> Tensor:
+    """By a fitted attack, on this side of the wall."""
+    guess = attack.reconstruct(_releases(attack))
+    found = type(guess).__name__
+    require(isinstance(guess, Tensor), f"reconstruct gives {found}: should be a tensor of images")
+    return guess
+
+
 def _images(subject: Subject) -> None:
+    attack = _made(subject)
+    _rebuilt(attack.fit(grant(attack.needs, _knowledge())))
     guess, again = _run(_made(subject)), _run(_made(subject))
     require(
         guess.shape == (ATTACKED, 3, 16, 16),
@@ -141,9 +151,8 @@ def _refused_or_sound(attack: Attack, known: Knowledge, what: str) -> None:
         attack.fit(grant(attack.needs, known))
     except AttackError:
         return
-    guess = attack.reconstruct(_releases(attack))
     require(
-        bool(guess.isfinite().all()),
+        bool(_rebuilt(attack).isfinite().all()),
         f"from {what} it makes images that are not finite; raise AttackError and say why",
     )
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from smashbench.bench.contracts.base import Check, Subject, UncheckedError, require
+from smashbench.bench.contracts.base import BrokenError, Check, Subject, UncheckedError, require
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Dataset, DatasetError, Split
 
@@ -18,7 +18,12 @@ def _loaded(subject: Subject, **options: int) -> Split:
     """Raises UncheckedError where it needs data, and nobody said where they are."""
     if subject.component.needs_data and subject.data is None:
         raise UncheckedError("give --data DIR")
-    split = _made(subject, **options).load(subject.data)
+    try:
+        split = _made(subject, **options).load(subject.data)
+    except KeyError as error:
+        if error.args[0] not in PARTS:
+            raise
+        raise BrokenError(f"Split.build is given no part {error.args[0]!r}") from None
     found = type(split).__name__
     require(isinstance(split, Split), f"load returns {found}: should be Split.build(...)")
     return split

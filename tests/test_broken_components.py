@@ -1,0 +1,178 @@
+"""What ``smashbench check`` says of components that are nearly right."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from smashbench.attacks.base import Attack
+from smashbench.bench.contracts import CONTRACTS, Subject, failure_of, outcomes
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.models.base import Model, SplitModel
+from smashbench.datasets import Dataset, Part, Split
+from smashbench.defenses.base import Defense, Diagnostic
+
+
+def broken(title: str, component: type) -> dict[str, str]:
+    """The promises that it breaks, and why."""
+    reasons = {}
+    for promise in CONTRACTS[title]:
+        if why := failure_of(promise, Subject("mine", component)):
+            reasons[promise.title] = why
+    return reasons
+
+
+def defense(transform=None, penalty=None, **facts) -> type[Defense]:
+    class Mine(Defense):
+        """A thing."""
+
+    for name, value in {"transform": transform, "penalty": penalty, **facts}.items():
+        if value is not None:
+            setattr(Mine, name, value)
+    return Mine
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda _, z: (z * 8).round() / 8,
+        lambda _, z: z + ((z * 8).round() / 8 - z).detach(),
+        lambda _, z: z * (z > 0.5),
+        lambda _, z: z.detach() ** 2,
+    ],
+    ids=["rounds", "rounds and passes gradients on", "leaves out", "detaches"],
+)
+def test_a_transform_with_another_derivative_than_autograd_says_is_not_smooth(transform):
+    reasons = broken("DEFENSES", defense(transform))
+    promise = "autograd gives the derivative of a transform that is smooth"
+    assert "set transform_is = 'rough'" in reasons[promise]
+    if "finite" not in str(reasons):  # but for the one that detaches, nothing else is wrong
+        assert list(reasons) == [promise]
+        assert not broken("DEFENSES", defense(transform, transform_is="rough"))
+
+
+def test_bends_and_corners_are_smooth_enough():
+    assert not broken("DEFENSES", defense(lambda _, z: (3 * z - 1).relu().tanh() + z**3))
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_penalty_that_nothing_is_learned_from_is_refused(beside):
+    """Without a graph, or with one whose gradient is 0."""
+
+    def penalty(_, step):
+        return step.features.detach().var() + 0 * beside * step.features.sum(), {}
+
+    (reason,) = broken("DEFENSES", defense(penalty=penalty)).values()
+    assert "its gradient is 0, so that nothing is learned from it" in reason
+    assert "without detach()" in reason
+
+
+def test_what_is_not_a_number_is_said_once_to_be_that():
+    reasons = list(broken("DEFENSES", defense(lambda _, z: z * torch.nan)).values())
+    assert len(reasons) == 4
+    assert all("finite" in reason for reason in reasons)
+
+
+def test_numbers_of_numpy_are_random_to_torch():
+    def transform(_, z):
+        return z + torch.from_numpy(np.random.default_rng().standard_normal(z.shape)).float()
+
+    reasons = broken("DEFENSES", defense(transform, transform_is="random"))
+    assert "draw from torch's generator" in str(reasons)
+    assert "perturb(transform(z))" not in str(reasons)
+
+
+def test_a_diagnostic_is_a_tensor():
+    def penalty(_, step):
+        return step.features.var(), {"spread": float(step.features.detach().var())}
+
+    mine = defense(penalty=penalty, diagnostics={"spread": Diagnostic("spread")})
+    assert "'spread' should be a scalar tensor, detached" in str(broken("DEFENSES", mine))
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [(lambda x: x.numpy(), "ndarray"), (lambda x: None, "NoneType")]
+)
+def test_an_attack_rebuilds_tensors(given, name):
+    class Mine(Attack):
+        """The first image."""
+
+        kind = "closed_form"
+
+        def fit(self, knowledge):
+            self.images_ = knowledge.images
+            return self
+
+        def reconstruct(self, z):
+            return given(self.images_[:1].expand(len(z), -1, -1, -1))
+
+    reasons = broken("ATTACKS", Mine)
+    assert len(reasons) == 3
+    assert set(reasons.values()) == {f"reconstruct gives {name}: should be a tensor of images"}
+
+
+def test_a_data_set_has_four_parts():
+    class Mine(Dataset):
+        """Three parts."""
+
+        needs_data = False
+
+        def load(self, root):
+            part = Part(torch.rand(20, 1, 4, 4), torch.arange(20) % 2)
+            return Split.build(dict.fromkeys(("train", "val", "test"), part), 2)
+
+    assert set(broken("DATASETS", Mine).values()) == {"Split.build is given no part 'aux'"}
+
+
+def model(build) -> type[Model]:
+    class Mine(Model):
+        """A small one."""
+
+    Mine.build = build
+    Mine.__abstractmethods__ = frozenset()
+    return Mine
+
+
+def halves(channels: int, side: int, classes: int, *last: nn.Module) -> list[nn.Sequential]:
+    encoder = nn.Sequential(nn.Conv2d(channels, 2, 4, 4), nn.Sigmoid())
+    head = nn.Sequential(nn.Flatten(), nn.Linear(2 * (side // 4) ** 2, classes), *last)
+    return [encoder, head]
+
+
+def pair(_, shape, classes):
+    return tuple(halves(*shape[:2], classes))
+
+
+def test_a_model_is_a_split_model():
+    reasons = broken("MODELS", model(pair))
+    assert len(reasons) == 6
+    assert set(reasons.values()) == {"build gives tuple: should be SplitModel(encoder, head)"}
+
+
+def test_a_reason_is_given_once(monkeypatch):
+    monkeypatch.setitem(MODELS, "mine", model(pair))
+    failed = [why for _, state, why in outcomes("MODELS", "mine", None) if state == "FAILED"]
+    again = "for the same reason as 'features lie in (0, 1)'"
+    assert failed == ["build gives tuple: should be SplitModel(encoder, head)", *5 * [again]]
+
+
+def test_a_head_gives_no_probabilities():
+    def build(_, shape, classes):
+        return SplitModel(*halves(*shape[:2], classes, nn.Softmax(1)))
+
+    (reason,) = broken("MODELS", model(build)).values()
+    assert "leave out its softmax" in reason
+
+
+def test_a_model_takes_grey_images_or_says_that_it_does_not():
+    def fixed(_, shape, classes):
+        return SplitModel(*halves(3, 32, classes))
+
+    def says(_, shape, classes):
+        if shape != (3, 32, 32):
+            raise ValueError("only colour images of 32 x 32")
+        return fixed(_, shape, classes)
+
+    (reason,) = broken("MODELS", model(fixed)).values()
+    assert "it is built for images (1, 48, 48) and fails on them" in reason
+    assert not broken("MODELS", model(says))
