@@ -169,6 +169,23 @@ def test_what_is_missing_damaged_or_old_is_named(run, tmp_path):
     assert any(TELL["outdated"] in text and suite.attacks[1].label in text for text in found)
 
 
+def test_rows_of_which_nothing_was_run_are_no_part_of_it(run, tmp_path):
+    """As after `--only defense=mine` on the suite of a board; one that was begun is to be whole."""
+    shutil.copytree(run, tmp_path / "only")
+    store, suite = Store(tmp_path / "only"), read_suite(run)
+    left, kept = (trial.row for trial in suite.victims[:2])
+    for trial in suite.trials:
+        if trial.row == left:
+            store.record_path(trial.key).unlink()
+    assert problems(store.folder, run) == []
+    assert f"rows of the suite that were not run: {left}" in texts(store.folder, "note")
+    first = next(trial for trial in suite.attacks if trial.row == kept)
+    store.record_path(first.key).unlink()
+    (found,) = problems(store.folder)
+    assert TELL["missing"] in found
+    assert first.label in found
+
+
 @pytest.mark.slow
 def test_another_training_seed_or_attack_than_the_boards_is_named(run, tmp_path):
     other = submission(run, tmp_path / "other", training={"epochs": 7}, label="mine")

@@ -24,7 +24,7 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
     stub = tmp_path / ".venv" / "bin" / "smashbench"
     stub.write_text(STUB)
     stub.chmod(0o755)
-    old = tmp_path / "results" / "submissions" / "old"
+    old = tmp_path / "results" / "submissions" / "fashion_mnist" / "old"
     old.mkdir(parents=True)
     (old / "packed.zip").write_bytes(b"old")
     git(tmp_path, "add", ".")
@@ -35,10 +35,13 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
         (old.parent / name / "packed.zip").write_bytes(b"new")
     (old.parent / "good" / "packed.1.zip").write_bytes(b"new")  # of the same submission
     (old.parent / "good" / "my_defense.py").write_text("")
+    audit = old.parent.parent / "audits" / "mine"
+    audit.mkdir(parents=True)
+    (audit / "packed.zip").write_bytes(b"audit")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "after")
     text = script.replace("${{ github.base_ref }}", "main")
-    environment = {"PATH": "/usr/bin:/bin", **WORKFLOW["env"]}
+    environment = {"PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", text], cwd=tmp_path, env=environment, check=False
     )
@@ -46,9 +49,11 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
     lines = (tmp_path / "typed").read_text().splitlines()
     checked = [line for line in lines if line.startswith("submit-check")]
     merged = [line for line in lines if line.startswith("report")]
-    assert len(checked) == len(merged) == 2
-    good = "results/submissions/good"
-    assert f"{good}/packed.zip --board results/zoo --plugin {good}/my_defense.py" in (checked[0])
+    assert checked.pop(0) == "submit-check results/submissions/audits/mine/packed.zip"
+    assert len(checked) == len(merged) == 2  # of an audit there is no table to merge with
+    good, board = "results/submissions/fashion_mnist/good", "results/fashion_mnist"
+    assert f"{good}/packed.zip --board {board} --plugin {good}/my_defense.py" in checked[0]
+    assert f"report {board} {good} --replace --out board/good" in merged[0]
     assert not any("old" in line for line in lines)
     for line in lines:
         parser().parse_args(line.split())

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from smashbench.bench.experiment.scoring import Summaries, summarise
 from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
-from smashbench.bench.run.survey import State, survey
+from smashbench.bench.run.survey import Standing, State, survey
 from smashbench.bench.store.merge import check_comparable
 from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.saved_suite import read_suite
@@ -43,9 +44,13 @@ def check_suite(folder: Path, board: Path | None, data: Path | None) -> Iterator
     Raises:
         BenchError: it is none, one of another protocol, or damaged; or ``board`` is.
     """
-    suite, store = read_suite(folder), Store(folder)
+    whole, store = read_suite(folder), Store(folder)
     theirs = read_suite(board) if board else None
-    yield from _standings(suite, store)
+    standings = survey(whole, store, deep=True)
+    suite, left = _begun(whole, standings)
+    if left:
+        yield Finding("note", f"rows of the suite that were not run: {listed(left)}")
+    yield from _standings(suite, standings)
     yield from _summaries(suite, store)
     yield from check_scores(suite, store, data, theirs)
     yield from _rows(suite, store)
@@ -53,10 +58,22 @@ def check_suite(folder: Path, board: Path | None, data: Path | None) -> Iterator
         yield from _beside(suite, folder, theirs, board)
 
 
-def _standings(suite: Suite, store: Store) -> Iterator[Finding]:
+def _begun(suite: Suite, standings: dict[str, Standing]) -> tuple[Suite, list[str]]:
+    """The rows of which anything was run, and the names of the others: an author runs those of a
+    defense with `--only`. All rows where nothing was."""
+    mine = (*suite.victims, *suite.attacks)
+    rows = {trial.row for trial in mine if standings[trial.key].state != "missing"}
+    left = list(dict.fromkeys(trial.row for trial in suite.victims if trial.row not in rows))
+    if not rows:
+        return suite, []
+    victims = tuple(trial for trial in suite.victims if trial.row in rows)
+    attacks = tuple(trial for trial in suite.attacks if trial.row in rows)
+    return replace(suite, victims=victims, attacks=attacks), left
+
+
+def _standings(suite: Suite, standings: dict[str, Standing]) -> Iterator[Finding]:
     """Whether every trial is finished, by the present code."""
     labels: defaultdict[State, list[str]] = defaultdict(list)
-    standings = survey(suite, store, deep=True)
     for trial in suite.trials:
         labels[standings[trial.key].state].append(trial.label)
     wrong = [state for state in TELL if labels[state]]
