@@ -162,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("after", type=Path, metavar="DIR_B")
     audit = add("audit", do.audit, "attack an encoder of your own, or its features")
     _audit_options(audit)
-    listing = add("list", do.list_all, "defenses, attacks, datasets, models and suites")
+    listing = add("list", do.list_all, "defenses, attacks, datasets, models, metrics and suites")
     check = add("check", do.check, "test the components of plug-ins, and explain")
     check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="e.g. my_defense.py")
     fetch = add("fetch", do.fetch, "download a data set")
@@ -199,7 +199,10 @@ def parser() -> argparse.ArgumentParser:
             "--engine", default="local", metavar="NAME", help="local, slurm or ray; default: local"
         )
         command.add_argument(
-            "--workers", type=int, metavar="N", help="most trials at once; default: the cores"
+            "--workers",
+            type=int,
+            metavar="N",
+            help="most trials at once; default: the cores, or four for each GPU",
         )
         command.add_argument(
             "--resource",
@@ -236,7 +239,7 @@ def _audit_options(audit: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--trust-order",
         action="store_true",
-        help="though features seem to be of other images, or releases to be none",
+        help="skip the checks of order and of --repeated",
     )
     how = audit.add_argument_group("how")
     how.add_argument(

@@ -67,6 +67,15 @@ def test_a_penalty_that_nothing_is_learned_from_is_refused(beside):
     assert "without detach()" in reason
 
 
+def test_statistics_that_are_never_refreshed_are_named():
+    def refresh(self, features, labels):
+        self.mean = features.mean(0)
+
+    (reason,) = broken("DEFENSES", defense(refresh=refresh)).values()
+    assert "override `wants_refresh`, too" in reason
+    assert not broken("DEFENSES", defense(refresh=refresh, wants_refresh=property(lambda _: True)))
+
+
 def test_what_is_not_a_number_is_said_once_to_be_that():
     reasons = list(broken("DEFENSES", defense(lambda _, z: z * torch.nan)).values())
     assert len(reasons) == 4

@@ -159,8 +159,10 @@ def _smooth(subject: Subject) -> None:
 def _penalty(subject: Subject) -> None:
     defense, (z, y) = _made(subject), _features()
     seen: set[str] = set()
+    refreshed = type(defense).refresh is Defense.refresh
     for defense.epoch in range(EPOCHS):
         if defense.wants_refresh:
+            refreshed = True
             defense.refresh(z.detach(), y)
         given = defense.train().penalty(_step(z, y, defense))
         require(
@@ -179,6 +181,11 @@ def _penalty(subject: Subject) -> None:
                 f"the diagnostic {name!r} should be a scalar tensor, detached",
             )
         seen |= diagnostics.keys()
+    require(
+        refreshed,
+        f"`refresh` is never called in {EPOCHS} epochs: override `wants_refresh`, too: the "
+        "property that says whether it is to be called at the start of `self.epoch`",
+    )
     declared = subject.component.diagnostics
     require(
         seen == declared.keys(),
