@@ -162,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("after", type=Path, metavar="DIR_B")
     audit = add("audit", do.audit, "attack an encoder of your own, or its features")
     _audit_options(audit)
-    listing = add("list", do.list_all, "defenses, attacks, datasets, models, metrics and suites")
+    listing = add("list", do.list_all, "every component, and the suites")
     check = add("check", do.check, "test the components of plug-ins, and explain")
     check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="e.g. my_defense.py")
     fetch = add("fetch", do.fetch, "download a data set")

@@ -9,6 +9,8 @@ import torch
 from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.models import MODELS, Model
+from smashbench.bench.report.figures import figures
+from smashbench.bench.run.engines import ENGINES
 from smashbench.bench.suite import toml
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
@@ -24,6 +26,7 @@ def listed() -> str:
         "attacks": ATTACKS,
         "datasets": DATASETS,
         "models": MODELS,
+        "engines": ENGINES,
     }
     descriptions = {
         title: {name: (entry.__doc__ or "").split(".\n")[0] for name, entry in table.items()}
@@ -32,6 +35,7 @@ def listed() -> str:
     for name, model in MODELS.items():
         descriptions["models"][name] += f": {_described(model)}"
     descriptions["metrics"] = {name: metric.axis for name, metric in METRICS.items()}
+    descriptions["figures"] = {each.name: each.caption.split(". ")[0] for each in figures()}
     descriptions["suites"] = toml.names()
     room = 4 + max(len(name) for entries in descriptions.values() for name in entries)
     lines = []

@@ -97,7 +97,7 @@ def test_the_process_ends_with_the_exit_code_and_no_traceback():
 def test_list_shows_every_component_with_a_line():
     done = bench("list")
     assert done.returncode == 0
-    for word in ("kmeans_cem", "decoder", "photos", "vgg11", "quick", "K-means CEM"):
+    for word in ("kmeans_cem", "decoder", "photos", "vgg11", "over_noise", "slurm", "quick"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
 
