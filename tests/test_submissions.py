@@ -179,6 +179,8 @@ def test_rows_of_which_nothing_was_run_are_no_part_of_it(run, tmp_path):
             store.record_path(trial.key).unlink()
     assert problems(store.folder, run) == []
     assert f"rows of the suite that were not run: {left}" in texts(store.folder, "note")
+    assert ("no_control" in texts(store.folder, "note")) == (left == "none")
+    assert "no_control" not in texts(store.folder, "note", run)
     first = next(trial for trial in suite.attacks if trial.row == kept)
     store.record_path(first.key).unlink()
     (found,) = problems(store.folder)

@@ -1,7 +1,7 @@
 """A packed run: is it whole, of this version, and like the board that it is to stand on?"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from smashbench.defenses import DEFENSES
 
 WRONG = ("bound_violated",)
 """Flags with which no row can stand; others are for a reader to judge."""
+FROM_BOARD = ("no_control", "beyond_noise")
+"""Flags for want of rows that the board has: undefended ones, and noise."""
 TELL: dict[State, str] = {
     "missing": "have not been run: `smashbench rerun DIR`",
     "failed": "failed: `smashbench status DIR` says why",
@@ -53,7 +55,7 @@ def check_suite(folder: Path, board: Path | None, data: Path | None) -> Iterator
     yield from _standings(suite, standings)
     yield from _summaries(suite, store)
     yield from check_scores(suite, store, data, theirs)
-    yield from _rows(suite, store)
+    yield from _rows(suite, store, of_board=FROM_BOARD if board else ())
     if board and theirs:
         yield from _beside(suite, folder, theirs, board)
 
@@ -121,11 +123,15 @@ def _pairs(record: AttackRecord, again: Summaries) -> list[tuple[float, float]]:
     return [(said.get(name, np.inf), value) for name, value in found.items()]
 
 
-def _rows(suite: Suite, store: Store) -> Iterator[Finding]:
-    """What a reader will see beside its rows."""
+def _rows(suite: Suite, store: Store, of_board: Collection[str]) -> Iterator[Finding]:
+    """What a reader will see beside its rows, but for what depends on those of the board."""
     rows = [row for row in board_of(suite, store).rows if row.seeds]
     for flag in FLAGS:
-        if flag.doubt and (some := [row.label for row in rows if flag.name in row.flags]):
+        if (
+            flag.doubt
+            and flag.name not in of_board
+            and (some := [row.label for row in rows if flag.name in row.flags])
+        ):
             yield Finding(
                 "PROBLEM" if flag.name in WRONG else "note",
                 f"{flag.name}: {listed(some)}. {flag.text}",
