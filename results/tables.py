@@ -2,9 +2,9 @@
 results/tables.py``. Bold is a mean whose interval for all lines at once excludes 0; where noise is
 what it is compared with, above 0 only if attacks had converged, as in a report."""
 
+from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 RESULTS = Path(__file__).parent
@@ -165,8 +165,8 @@ def signed(value: float) -> str:
 
 
 def two_digits(value: float) -> str:
-    text = np.format_float_positional(value, 2, unique=False, fractional=False, trim="k")
-    return text.replace("0.", ".", 1)
+    """Significant ones, without an exponent."""
+    return f"{Decimal(f'{value:#.2g}'):f}".replace("0.", ".", 1)
 
 
 def number(value: float, digits: int = 2) -> str:

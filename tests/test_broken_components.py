@@ -55,12 +55,14 @@ def test_bends_and_corners_are_smooth_enough():
     assert not broken("DEFENSES", defense(lambda _, z: (3 * z - 1).relu().tanh() + z**3))
 
 
-@pytest.mark.parametrize("beside", [0, 1])
-def test_a_penalty_that_nothing_is_learned_from_is_refused(beside):
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_penalty_that_nothing_is_learned_from_is_refused(graph):
     """Without a graph, or with one whose gradient is 0."""
 
     def penalty(_, step):
-        return step.features.detach().var() + 0 * beside * step.features.sum(), {}
+        penalty = step.features.detach().var()
+        assert not penalty.requires_grad
+        return penalty + 0 * step.features.sum() if graph else penalty, {}
 
     (reason,) = broken("DEFENSES", defense(penalty=penalty)).values()
     assert "its gradient is 0, so that nothing is learned from it" in reason

@@ -142,7 +142,7 @@ def _smooth(subject: Subject) -> None:
     off = size = 0.0
     for _ in range(PROBES):
         along, across = torch.randn(2, *z.shape)
-        total = (across * defense.transform(z)).sum() + 0 * z.sum()
+        total = (across * defense.transform(z)).sum() + 0 * z.sum()  # a graph, if it has none
         (slope,) = torch.autograd.grad(total, z)
         with torch.no_grad():
             ahead, behind = (defense.transform(z + s * along) for s in (SMALL, -SMALL))
