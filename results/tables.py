@@ -13,6 +13,33 @@ BOARDS = ("zoo", "fashion_mnist", "tiny_imagenet", "cifar10")
 README, DOCS = RESULTS.parent / "README.md", RESULTS.parent / "docs"
 CIFAR10, ABLATIONS, ATTACKS = (DOCS / f"{name}.md" for name in ("cifar10", "ablations", "attacks"))
 ADAPTIVE = ("gmm", "gmm_by_class", "knn", "decoder", "map")
+STRENGTH = {
+    "mean": "mean image",
+    "class_mean": "mean of the predicted class",
+    "ridge": "`ridge`",
+    "gmm": "`gmm`, 4 components",
+    "gmm_by_class": "`gmm`, 2 components for each class",
+    "knn": "`knn`",
+    "decoder_150": "`decoder`, small, 150 steps",
+    "decoder_700": "`decoder`, small, 700 steps",
+    "decoder_3100": "`decoder`, small, 3,100 steps at most",
+    "decoder_large": "`decoder`, large",
+    "decoder_large_3": "mean of three large decoders",
+    "decoder_ssim": "`decoder`, large, SSIM + L1 loss",
+    "stolen_query_decoder": "`stolen_query_decoder`",
+    "query_decoder": "`query_decoder`",
+    "map": "`map`",
+    "plug_and_play": "`plug_and_play`",
+    "unrolled": "`unrolled`",
+    "flow": "`flow`, mean of 16 samples",
+    "flow_single": "`flow`, one sample",
+    "average_4": "`averaging`, 4 releases",
+    "average_16": "`averaging`, 16 releases",
+    "reference": "reference decoder",
+    "shadow": "`shadow` (no pairs)",
+    "unsplit": "`unsplit` (the architecture alone), 10 of its 1,000 rounds",
+}
+"""What docs/attacks.md calls the attacks of the suite ``strength``."""
 OVER, JOINT = "fvu_over_noise", "fvu_over_noise_joint"
 
 
@@ -121,6 +148,18 @@ def by_attack(board: str, attacks: tuple[str, ...]) -> list[str]:
     return written(lines)
 
 
+def of_attacks(board: str, attacks: dict[str, str]) -> list[str]:
+    """A line per attack: MSE and SSIM on every row of a board, and its seconds on the first."""
+    rows, costs = read(board, "leaderboard"), read(board, "costs").iloc[0]
+    lines = []
+    for attack, label in attacks.items():
+        errors = zip(rows[f"{attack}_mse"], rows[f"{attack}_ssim"], strict=True)
+        cells = [f"{number(mse, 4)} ({number(ssim)})" for mse, ssim in errors]
+        seconds = f"{costs[attack]:,.{1 if costs[attack] < 10 else 0}f}"
+        lines.append([label, *cells, seconds if costs[attack] >= 0.05 else ""])
+    return written(lines)
+
+
 def by_level(rows: pd.DataFrame, level: str) -> list[str]:
     lines = []
     for value, group in rows.groupby(level):
@@ -201,6 +240,8 @@ def tables() -> list[tuple[Path, str, list[str]]]:
         (ATTACKS, "| MSE (SSIM) | `gmm`", by_attack("adaptive", ADAPTIVE)),
         (ATTACKS, "| pairs | `none` | `noise` 0.4 | `kmeans_cem`", by_pairs("knowledge")),
         (ATTACKS, "| releases | `none` | `noise` 0.4 | `kmeans_cem`", by_releases("knowledge")),
+        (ATTACKS, "| attack | `none` | noise 0.1 |", of_attacks("strength", STRENGTH)),
+        (ATTACKS, "| attack | MSE (SSIM) |", of_attacks("strength_cifar10", STRENGTH)),
         (README, "| over noise | CIFAR-10 |", of_several()),
     ]
 
