@@ -53,7 +53,7 @@ def test_only_rows_of_the_same_seeds_are_one_frontier():
 def test_no_sweep_leads_to_a_collapsed_row():
     """Between .9 and .15 a straight line says nothing."""
     works, collapsed = sure("cem", 1, 0.9, 0.03), sure("cem", 9, 0.15, 0.09)
-    collapsed.flags = ["utility_collapse"]
+    collapsed.least_accuracy = 0.15
     line = by_name(*flat_noise(), works, collapsed)["cem"]
     assert line["fvu_over_noise"] == pytest.approx(0.1)
     assert (line["from_accuracy"], line["to_accuracy"]) == (0.9, 0.9)
@@ -91,7 +91,7 @@ def test_one_strength_is_no_sweep():
     assert made.sweeps.set_index("defense").fvu_over_noise_joint_low["cem"] > 0
     assert not any("whole sweeps" in line for line in verdict(made))
     collapsed = row("cem", 9, 0.15, 0.09)
-    collapsed.flags = ["utility_collapse"]
+    collapsed.least_accuracy = 0.15
     assert not any("whole sweeps" in line for line in verdict(board(*rows, collapsed)))
 
 

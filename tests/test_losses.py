@@ -6,6 +6,7 @@ from scipy.stats import norm
 
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.comparisons import against_noise
+from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.losses import at_losses, within
 from smashbench.bench.report.statistics import DRAWS, PARTS, RESAMPLES, Estimate
 from smashbench.bench.report.verdict import NONE, answers, headline, summary, verdict
@@ -48,7 +49,7 @@ def test_who_is_shown_to_beat_noise_and_who_is_not():
     assert [each.defense for each in two.winners] == ["cem"]
     assert two.not_told_apart(two.best) == []
     assert headline(made) == "hand: cem beats noise (FVU)"
-    assert answers(made)[0].headline == "nothing but noise is that accurate"
+    assert answers(made)[0].headline == "nothing but noise is reliably that accurate"
     assert answers(made)[1].headline == "cem beats noise"
     unsure = [sure("cem", 1, 0.93, 0.028, jitter=0.05), sure("cem", 9, 0.89, 0.04, jitter=0.05)]
     made = board(*control_and_noise(), *unsure)
@@ -100,18 +101,37 @@ def test_what_most_draws_lack_is_not_compared():
     made = [*control_and_noise(), sure("cem", 1, 0.86, 0.05)]
     assert against_noise(board(*made))["cem", 1]["fvu_over_noise"]
     made[2].draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.861, 0.859)
-    assert against_noise(board(*made))["cem", 1]["fvu_over_noise"] is None
+    again = board(*made)
+    assert against_noise(again)["cem", 1]["fvu_over_noise"] is None
+    raise_flags(again)
+    assert ["beyond_noise" in each.flags for each in made] == [False, False, False, True]
 
 
-def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():
-    """In a third of the resamples its only strength is below the accuracy asked for."""
+@pytest.mark.parametrize(("every", "listed"), [(3, False), (20, True)])
+def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise(every, listed):
+    """In one of so many resamples its only strength is below the accuracy asked for. Where that is
+    one in three, an interval of the others would be of the worlds in which it fares well."""
     doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
-    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.931, 0.929)
+    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % every, 0.931, 0.929)
     _, two, _ = at_losses(board(*control_and_noise(), doubtful))
-    assert two.best.defense == "cem"
-    assert two.best.over_noise.low > 0
-    assert two.best.reached == pytest.approx(2 / 3, abs=0.01)
+    assert two.best.defense == ("cem" if listed else "noise")
     assert two.winners == []
+    if listed:
+        assert two.best.over_noise.low > 0
+        assert two.best.reached == pytest.approx(1 - 1 / every, abs=0.001)
+
+
+def test_rows_of_other_trainings_are_no_part_of_a_sweep():
+    """Of a strength that was trained once, nobody knows what another training would do."""
+    twice, once = sure("cem", 1, 0.935, 0.02, jitter=0.0001), sure("cem", 9, 0.93, 0.09)
+    once.seeds = [0]
+    made = board(*control_and_noise(), twice, once)
+    two = at_losses(made)[1]
+    (cem,) = [each for each in two.defenses if each.defense == "cem"]
+    assert cem.fvu.mean == pytest.approx(0.2)
+    assert cem.trainings == len(twice.seeds)
+    assert two.winners == []
+    assert made.swept("cem") == [twice]
 
 
 def test_where_noise_was_not_swept_nothing_is_compared():
@@ -175,27 +195,6 @@ def test_many_defenses_have_a_panel_for_each_group():
     assert found["CEM"] == ["none", "noise", *(f"cem_{n}" for n in range(1, ALONE))]
 
 
-def test_no_line_leads_to_a_collapsed_row():
-    """At one point lost .94 is asked for, which lies between a row of .95 and one near chance."""
-    works, collapsed = sure("cem", 1, 0.95, 0.015), sure("cem", 9, 0.15, 0.09)
-    collapsed.flags = ["utility_collapse"]
-    one = at_losses(board(*control_and_noise(), works, collapsed))[0]
-    (cem,) = [each for each in one.defenses if each.defense == "cem"]
-    assert cem.fvu.mean == pytest.approx(0.15)
-    assert cem.least == 0.95
-    alone = at_losses(board(*control_and_noise(), collapsed))
-    assert all("cem" not in [each.defense for each in loss.defenses] for loss in alone)
-
-
-def test_a_collapsed_row_stays_beyond_the_axis():
-    collapsed = sure("cem", 9, 0.15, 0.09)
-    collapsed.flags = ["utility_collapse"]
-    seen = view(board(*control_and_noise(), collapsed), METRICS["fvu"])
-    assert [each.label for each in seen.beyond] == ["cem 9"]
-    assert seen.x[0] > 0.8
-    assert seen.y[1] < 0.8
-
-
 def test_who_beats_noise_over_a_whole_sweep_alone_is_said():
     """Two rows that are each too uncertain, in opposite ways, and surely better in the mean."""
     noise = [
@@ -233,18 +232,6 @@ def test_no_interval_of_privacy_is_below_nothing():
     two = {each.defense: each for each in at_losses(board(*control_and_noise(), cem))[1].defenses}
     assert two["cem"].fvu.mean == pytest.approx(0.01)
     assert two["cem"].fvu.low == 0
-
-
-def test_noise_does_not_lead_to_a_collapsed_row_either():
-    none, weak, _ = control_and_noise()
-    collapsed = sure("noise", 9, 0.15, 0.09, 9.0)
-    collapsed.flags = ["utility_collapse"]
-    five = {
-        e.defense: e
-        for e in at_losses(board(none, weak, collapsed, sure("cem", 1, 0.9, 0.05)))[2].defenses
-    }
-    assert five["noise"].fvu.mean == pytest.approx(0.2)
-    assert five["cem"].over_noise is None
 
 
 def test_what_was_not_swept_so_far_is_compared_only_if_shown_to_be_better():
@@ -286,9 +273,9 @@ def test_losses_are_one_family():
 
 def test_an_answer_says_in_how_many_draws_the_best_is_accurate_enough():
     doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
-    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.931, 0.929)
+    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 20, 0.931, 0.929)
     _, two, _ = answers(board(*control_and_noise(), doubtful))
-    assert "it is that accurate in 67 % of the draws" in two.details
+    assert "it is that accurate in 95 % of the draws" in two.details
     sure_ = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
     _, two, _ = answers(board(*control_and_noise(), sure_))
     assert not any("of the draws" in each for each in two.details)

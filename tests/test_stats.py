@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.stats import norm, t
 
 from smashbench.bench.report.images import by_group
+from smashbench.bench.report.quantiles import behrens_fisher
 from smashbench.bench.report.statistics import (
     DRAWS,
     PARTS,
@@ -11,7 +11,6 @@ from smashbench.bench.report.statistics import (
     ROLES,
     _of_images,
     _of_seeds,
-    _quantile,
     freedom,
     interval,
     jointly,
@@ -52,34 +51,12 @@ def test_seeds_that_make_all_the_difference_have_students_interval(seeds):
     assert half_width(mean_of(offsets + np.zeros((seeds, 100)))) == pytest.approx(half, rel=1e-9)
 
 
-@pytest.mark.parametrize("level", [0.975, 0.998])
-@pytest.mark.parametrize("degrees", [(2, 4), (4, 499), (1, 81)])
-def test_quantiles_of_two_student_variables_are_those_of_quadrature(degrees, level):
-    """The density of one times the probability that the sum is within the quantile."""
-    first, second = (t(n) for n in degrees)
-    for share in (0.1, 0.5, 0.9):
-        cos, sin = share**0.5, (1 - share) ** 0.5
-        wide = float(_quantile(np.array(share), np.array(1.0), degrees, level))
-
-        def within(value: float, cos=cos, sin=sin, wide=wide) -> float:
-            ends = [(side * wide - sin * value) / cos for side in (-1, 1)]
-            return second.pdf(value) * np.diff(first.cdf(ends))[0]
-
-        assert quad(within, -60, 60, limit=200)[0] == pytest.approx(2 * level - 1, abs=3e-4)
-
-
-def test_a_source_that_does_not_vary_leaves_students_quantile_of_the_other():
-    for share, degrees in ((1.0, 4), (0.0, 49)):
-        found = _quantile(np.array(share), np.array(1.0), (4, 49))
-        assert float(found) == pytest.approx(t.ppf(0.975, degrees), rel=1e-3)
-
-
 def test_seeds_and_images_add_up():
     """By hand: means of seeds 2 and 4, of images 1, 3 and 5, and nothing else: variances 2 / 2
     and 4 / 3, of 1 and 2 degrees of freedom."""
     found = mean_of(np.array([[0.0, 2, 4], [2, 4, 6]]))
     assert found.mean == 3
-    quantile = float(_quantile(np.array(1.0), np.array(7 / 3), (1, 2)))
+    quantile = float(behrens_fisher(np.array(1.0), np.array(7 / 3), (1, 2)))
     assert half_width(found) == pytest.approx(quantile * (7 / 3) ** 0.5)
 
 
@@ -99,7 +76,7 @@ def test_what_neither_seeds_nor_images_explain_counts_once():
         both = (away**2).sum() / (4 * 29) / 150
         variance = max(seeds[index] + images[index] - both, seeds[index], images[index])
         free = freedom((5, 1, 30))
-        quantile = _quantile(np.array(seeds[index]), np.array(variance), free)
+        quantile = behrens_fisher(np.array(seeds[index]), np.array(variance), free)
         assert half_width(found) == pytest.approx(float(quantile) * variance**0.5)
         by_draws = interval(found.mean, draws[index], free)
         assert by_draws.high - by_draws.low == pytest.approx(found.high - found.low, rel=0.15)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 RowKey = tuple[str, float | None]
 """Label and strength of a row."""
+COLLAPSED = 0.2
+"""Share of the way from chance to 1 below which an accuracy is near chance."""
 UNKNOWN = Estimate(*[float("nan")] * 3)
 """The accuracy of a row without a trained victim."""
 
@@ -105,8 +107,9 @@ class Row:
 
     @property
     def collapsed(self) -> bool:
-        """Whether its accuracy is near chance: what it protects is of no use."""
-        return "utility_collapse" in self.flags
+        """Whether its accuracy is near chance, for a seed at least: what it protects is of no use,
+        and between it and a row that works no straight line says what a strength would do."""
+        return self.least_accuracy < self.chance + COLLAPSED * (1 - self.chance)
 
     @property
     def settled(self) -> bool:
@@ -211,9 +214,10 @@ class Board:
         return [row for row in self.complete if row.role == "control"]
 
     def noise_beside(self, row: Row) -> list[Row]:
-        """The complete rows of plain noise that have the seeds of a row, and the undefended ones,
-        which are noise of strength 0; nothing where there is no noise but that."""
-        beside = [r for r in self.complete if r.role != "defense" and r.seeds == row.seeds]
+        """The complete rows of plain noise that work and have the seeds of a row, and the
+        undefended ones, which are noise of strength 0; nothing where there is no noise but that."""
+        plain = [r for r in self.complete if r.role != "defense" and not r.collapsed]
+        beside = [r for r in plain if r.seeds == row.seeds]
         return beside if any(r.role == "baseline" for r in beside) else []
 
     @cached_property
@@ -221,6 +225,11 @@ class Board:
         """Label to the complete rows of this defense, in the suite's order."""
         names = dict.fromkeys(row.defense for row in self.complete)
         return {name: [row for row in self.complete if row.defense == name] for name in names}
+
+    def swept(self, defense: str) -> list[Row]:
+        """Its complete rows that work and have the seeds of the first: those of one sweep."""
+        seeds = self.by_defense[defense][0].seeds
+        return [r for r in self.by_defense[defense] if r.seeds == seeds and not r.collapsed]
 
     def settled(self, defense: str) -> bool:
         """Whether that holds for all its rows that work."""

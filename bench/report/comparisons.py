@@ -41,7 +41,8 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
     for row in board.complete:
         values: dict[str, Estimate | None] = dict.fromkeys(OVER_NOISE)
         others = board.noise_beside(row)
-        alike = [r for r in others if r is not row and r.noise == row.noise] if row.noise else []
+        noisy = [r for r in board.complete if r.role == "baseline" and r.seeds == row.seeds]
+        alike = [r for r in noisy if r is not row and r.noise == row.noise] if row.noise else []
         for metric in ("accuracy", "mse") if alike else ():
             difference = points([row], metric) - points(alike[:1], metric)
             values[f"{metric}_over_noise"] = estimated(difference[0], row)
@@ -67,8 +68,7 @@ def by_defense(board: Board) -> pd.DataFrame:
     compared: dict[str, Compared] = {}
     for name, rows in board.by_defense.items():
         line = lines[name] = {"defense": name, "strengths": len(rows)}
-        first, others = rows[0], [r for r in board.noise_beside(rows[0]) if not r.collapsed]
-        own = [row for row in rows if row.seeds == first.seeds and not row.collapsed]
+        first, own, others = rows[0], board.swept(name), board.noise_beside(rows[0])
         if others and own and first.role != "control":
             own = others if first.role == "baseline" else own
             over, low, high = advantage(frontier(own), frontier(others))

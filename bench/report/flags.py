@@ -7,8 +7,6 @@ from smashbench.bench.report.board import Board, Row
 
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
-COLLAPSED = 0.2
-"""Share of the way from chance to 1 below which an accuracy is near chance."""
 
 
 class Flag(NamedTuple):
@@ -62,10 +60,9 @@ def _control_failed(row: Row, board: Board) -> bool:
 
 
 def _beyond_noise(row: Row, board: Board) -> bool:
-    plain = [other.accuracy.mean for other in board.noise_beside(row)]
-    if row.role != "defense" or row.missing or not plain:
+    if row.role != "defense" or row.missing or not board.noise_beside(row):
         return False
-    return not min(plain) <= row.accuracy.mean <= max(plain)
+    return board.over_noise[row.key]["fvu_over_noise"] is None
 
 
 def _no_control(row: Row, board: Board) -> bool:
@@ -119,7 +116,7 @@ FLAGS = (
     Flag(
         "utility_collapse",
         "Accuracy is near chance, for a seed of the row at least.",
-        lambda row, board: row.least_accuracy < row.chance + COLLAPSED * (1 - row.chance),
+        lambda row, board: row.collapsed,
         doubt=False,
     ),
     Flag(
@@ -137,7 +134,8 @@ FLAGS = (
     ),
     Flag(
         "beyond_noise",
-        "Noise was not swept to its accuracy: it is not compared with noise at equal accuracy.",
+        "Noise was not swept to its accuracy, as measured and in nine of ten resamples: it is not "
+        "compared with noise at equal accuracy.",
         _beyond_noise,
         doubt=False,
         relative=True,

@@ -14,7 +14,8 @@ from smashbench.bench.report.points import (
     frontier,
     points,
 )
-from smashbench.bench.report.statistics import QUANTILE, RESAMPLES, Compared, Estimate, jointly
+from smashbench.bench.report.quantiles import QUANTILE
+from smashbench.bench.report.statistics import RESAMPLES, Compared, Estimate, jointly
 
 TRAININGS = 2
 """Fewest victims of a row that can be shown to be better: of one, nothing says how much another
@@ -35,7 +36,8 @@ class AtLoss(NamedTuple):
     None where noise was not swept to this accuracy, or the defense was not and is not shown to be
     better with what it has."""
     reached: float
-    """Share of the resamples in which one of its strengths is accurate enough."""
+    """Share of the resamples in which one of its strengths is accurate enough, ``KNOWN`` or more.
+    In the others it has no value, and the interval of ``fvu`` is of these alone."""
     least: float
     """The accuracy that it was swept to."""
     trainings: int
@@ -92,8 +94,9 @@ def at_losses(board: Board) -> list[Loss]:
     """The defenses at each of ``DROPS``; empty without an undefended row to measure losses from.
 
     Every defense has the most privacy on its frontier at the accuracy of the undefended model less
-    the loss, draw by draw of the bootstrap; of noise it must lie within its sweep, in the measured
-    points and in ``KNOWN`` of the draws. Where the sweep of a defense ends at a higher accuracy,
+    the loss, draw by draw of the bootstrap, and is left out where it is not that accurate in the
+    measured points and in ``KNOWN`` of the draws; of noise the accuracy must lie within its sweep
+    in as many. Where the sweep of a defense ends at a higher accuracy,
     all that is known is that it leaves at least as much at this one: its difference is given only
     if it is above 0 even so. Collapsed rows are left out: between one of them and a row that works,
     no straight line says what a strength would do. The differences of all defenses and losses are
@@ -130,17 +133,15 @@ def _at_loss(
 ) -> tuple[AtLoss | None, Compared | None]:
     """A defense at these accuracies, one for each draw, and its difference from noise there, which
     is yet to be corrected; None where there is none."""
-    rows = board.by_defense[name]
-    first = rows[0]
-    others, own_rows = (
-        [row for row in some if not row.collapsed] for some in (board.noise_beside(first), rows)
-    )
+    first, own_rows = board.by_defense[name][0], board.swept(name)
+    others = board.noise_beside(first)
     if first.role == "baseline" and others:
         own_rows = others
     if not own_rows:
         return None, None
     own = privacy_at(*frontier(own_rows), accuracies)
-    if (fvu := estimated(own, first, PRIVACY)) is None:
+    fvu = estimated(own, first, PRIVACY)
+    if fvu is None or not enough_draws(own):
         return None, None
     reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
     least = min(row.accuracy.mean for row in own_rows)

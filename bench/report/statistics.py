@@ -6,17 +6,20 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from smashbench.bench.report.quantiles import (
+    NORMAL,
+    QUANTILE,
+    Freedom,
+    behrens_fisher,
+    without_exception,
+)
 
 RESAMPLES = 2000
 PARTS = 400
 ROLES = ("control", "baseline", "defense")
 """What rows are on a board: those of each have trainings of their own."""
 DRAWS = RESAMPLES + (len(ROLES) + 1) * PARTS
-QUANTILE = 0.975
-NORMAL = ndtri(QUANTILE)
-Freedom = tuple[float, float]
-"""Degrees of freedom of seeds and of images."""
 Compared = tuple[float, np.ndarray, Freedom]
 """A measured value, its draws and their degrees of freedom."""
 Key = TypeVar("Key")
@@ -43,7 +46,9 @@ def means(
     what neither explains, the square of the standard error is s_seeds^2 / seeds + s_images^2 /
     images - s_rest^2 / (seeds images) (two-way random effects; Owen, 2007, section 3), and at least
     each of the first two. The interval is that many times the quantile of Behrens and Fisher to
-    both sides (see ``_quantile``): wide where two seeds make all the difference.
+    both sides (see ``behrens_fisher``): wide where two seeds make all the difference. Where all
+    values are the most, or the least, that a mean can be, it ends where as many images (or groups)
+    would still be so in one of forty samples (``without_exception``).
 
     Args:
         values: (k, seeds, repeats, images).
@@ -63,10 +68,12 @@ def means(
         square / n for square, n in zip(squares, (*over, over[0] * over[1]), strict=True)
     )
     variance = _variance(by_seed, by_image, by_both)
-    half = _quantile(by_seed, variance, freedom(values.shape[1:])) * np.sqrt(variance)
+    half = behrens_fisher(by_seed, variance, freedom(values.shape[1:])) * np.sqrt(variance)
     middle, limits = mean[:, 0, 0], np.array(bounds or [(-np.inf, np.inf)]).T
-    ends = (np.clip(middle + side, *limits) for side in (-half, half))
-    return [Estimate(*each) for each in np.transpose([middle, *ends]).tolist()]
+    low, high = (np.clip(middle + side, *limits) for side in (-half, half))
+    if bounds:
+        low, high = without_exception(middle, low, high, limits, images)
+    return [Estimate(*each) for each in np.transpose([middle, low, high]).tolist()]
 
 
 def _variance(by_seed: Any, by_image: Any, by_both: Any) -> Any:
@@ -172,7 +179,7 @@ def _sides(
     scale = (variance / whole) ** 0.5 if whole else 1.0
     roles = by_seed**2 / sum(each**2 for each in by_role) if by_seed else 1.0
     free = roles * freedom[0], freedom[1]
-    quantile = float(_quantile(np.array(by_seed), np.array(variance), free, level))
+    quantile = float(behrens_fisher(np.array(by_seed), np.array(variance), free, level))
     return scale * (ends - mean), quantile / NORMAL
 
 
@@ -225,51 +232,6 @@ def _parts(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     alone."""
     alone = draws[RESAMPLES:].reshape(-1, PARTS)
     return draws[:RESAMPLES], alone[:-1], alone[-1]
-
-
-def _quantile(
-    by_seed: np.ndarray, variance: np.ndarray, freedom: Freedom, level: float = QUANTILE
-) -> np.ndarray:
-    """Quantile at a level of the sum of two Student variables over its standard deviation: one
-    with the degrees of freedom of seeds and their variance, the other with those of images and the
-    rest of the variance (Fisher, 1935; it holds the truth at least as often as it says, Robinson,
-    1976). Student's where only one of them varies; the normal one where none can."""
-    seeds, images = freedom
-    if not (seeds and images):
-        return np.full_like(variance, stdtrit(seeds or images or np.inf, level))
-    angles = np.arctan2(np.sqrt(np.maximum(variance - by_seed, 0)), np.sqrt(by_seed))
-    if level != QUANTILE or seeds % 1 or images % 1:
-        return _solved(np.atleast_1d(angles), freedom, level).reshape(angles.shape)
-    return np.interp(angles, ANGLES, _table(freedom))
-
-
-@lru_cache(maxsize=64)
-def _table(freedom: Freedom) -> np.ndarray:
-    found = _solved(ANGLES, freedom, QUANTILE)
-    found[[0, -1]] = stdtrit(freedom, QUANTILE)
-    return found
-
-
-def _solved(angles: np.ndarray, freedom: Freedom, level: float) -> np.ndarray:
-    """The quantile of cos a t(seeds) + sin a t(images), for angles a (n,), by bisection and then
-    regula falsi; over the second it is integrated as over a function of a normal variable."""
-    cos, sin = np.maximum(np.cos(angles), 1e-9), np.sin(angles)
-    seeds, images = freedom
-    other = np.multiply.outer(sin, stdtrit(images, ndtr(NODES)))
-    low, high = np.zeros_like(cos), np.full_like(cos, 2 * stdtrit(min(freedom), level))
-    under, over = np.full_like(cos, 0.5 - level), np.full_like(cos, 1 - level)
-    for straight in 14 * [False] + 4 * [True]:
-        share = under / (under - over) if straight else 0.5
-        middle = low + share * (high - low)
-        excess = stdtr(seeds, (middle[:, None] - other) / cos[:, None]) @ WEIGHTS - level
-        low, under = np.where(excess > 0, [low, under], [middle, excess])
-        high, over = np.where(excess > 0, [middle, excess], [high, over])
-    return middle
-
-
-ANGLES = np.linspace(0, np.pi / 2, 65)
-NODES = np.linspace(-7, 7, 501)
-WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
 @lru_cache(maxsize=2)

@@ -9,7 +9,7 @@ import pandas as pd
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.losses import TRAININGS, Loss, within
-from smashbench.bench.report.statistics import QUANTILE
+from smashbench.bench.report.quantiles import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
 
 SEEDS, ATTACK_SEEDS = 3, 2
@@ -41,7 +41,7 @@ def _answer(loss: Loss, board: Board) -> Answer:
     what = f"at most {points} lost (accuracy {number(loss.accuracy, ACCURACY.digits)} or more)"
     best, noise = loss.best, loss.noise
     if best is None:
-        return Answer(what, "no defense is that accurate", [])
+        return Answer(what, "no defense is reliably that accurate", [])
     digits = METRICS["fvu"].digits
     details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
     others = [each for each in loss.defenses if each.role == "defense"]
@@ -50,7 +50,7 @@ def _answer(loss: Loss, board: Board) -> Answer:
         accuracy = number(row.accuracy.mean, ACCURACY.digits)
         details.append(f"strength to take: {row.strength:g} (accuracy {accuracy})")
     if not others:
-        return Answer(what, "nothing but noise is that accurate", details)
+        return Answer(what, "nothing but noise is reliably that accurate", details)
     if noise and noise is not best:
         details[0] += f"; noise {estimate(noise.fvu, digits)}"
     if not any(each.over_noise for each in others):
@@ -116,9 +116,9 @@ def over_sweeps(board: Board) -> pd.DataFrame:
     converged."""
     table = board.sweeps
     swept = [
-        len(own) > 1 and min(len(row.seeds) for row in own) >= TRAININGS
+        len(own) > 1 and len(own[0].seeds) >= TRAININGS
         for name in table.defense
-        for own in [[row for row in board.by_defense[name] if not row.collapsed]]
+        for own in [board.swept(name)]
     ]
     table = table[np.array(swept, bool) & table.fvu_over_noise_joint_low.notna()]
     above, worse = table.fvu_over_noise_joint_low > 0, table.fvu_over_noise_joint_high < 0
