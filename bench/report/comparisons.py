@@ -18,8 +18,12 @@ BY_DEFENSE = [
     *(
         name
         for drop in DROPS
-        for start in ("fvu", "fvu_over_noise")
-        for name in columns(f"{start}_at_{100 * drop:.0f}_points", None)
+        for at in (f"at_{100 * drop:.0f}_points",)
+        for name in (
+            f"reached_{at}",
+            *columns(f"fvu_{at}", None),
+            *columns(f"fvu_over_noise_{at}", None),
+        )
     ),
     "flags",
 ]
@@ -81,7 +85,7 @@ def by_defense(board: Board) -> pd.DataFrame:
     for loss in board.losses:
         for at in loss.defenses:
             drop = f"at_{100 * loss.drop:.0f}_points"
-            lines[at.defense] |= columns(f"fvu_{drop}", at.fvu)
+            lines[at.defense] |= {f"reached_{drop}": at.reached, **columns(f"fvu_{drop}", at.fvu)}
             if at.role == "defense":
                 lines[at.defense] |= columns(f"fvu_over_noise_{drop}", at.over_noise)
     for name, value in advantages.items():

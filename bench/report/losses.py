@@ -10,12 +10,11 @@ from smashbench.bench.report.points import (
     DIFFERENCE,
     PRIVACY,
     enough_draws,
-    estimated,
     frontier,
     points,
 )
 from smashbench.bench.report.quantiles import QUANTILE
-from smashbench.bench.report.statistics import RESAMPLES, Compared, Estimate, jointly
+from smashbench.bench.report.statistics import RESAMPLES, Compared, Estimate, interval, jointly
 
 TRAININGS = 2
 """Fewest victims of a row that can be shown to be better: of one, nothing says how much another
@@ -36,8 +35,7 @@ class AtLoss(NamedTuple):
     None where noise was not swept to this accuracy, or the defense was not and is not shown to be
     better with what it has."""
     reached: float
-    """Share of the resamples in which one of its strengths is accurate enough, ``KNOWN`` or more.
-    In the others it has no value, and the interval of ``fvu`` is of these alone."""
+    """Share of the resamples in which one of its strengths is accurate enough."""
     least: float
     """The accuracy that it was swept to."""
     trainings: int
@@ -94,13 +92,14 @@ def at_losses(board: Board) -> list[Loss]:
     """The defenses at each of ``DROPS``; empty without an undefended row to measure losses from.
 
     Every defense has the most privacy on its frontier at the accuracy of the undefended model less
-    the loss, draw by draw of the bootstrap, and is left out where it is not that accurate in the
-    measured points and in ``KNOWN`` of the draws; of noise the accuracy must lie within its sweep
-    in as many. Where the sweep of a defense ends at a higher accuracy,
-    all that is known is that it leaves at least as much at this one: its difference is given only
-    if it is above 0 even so. Collapsed rows are left out: between one of them and a row that works,
-    no straight line says what a strength would do. The differences of all defenses and losses are
-    one family, whose intervals hold at once.
+    the loss, draw by draw of the bootstrap. In draws in which none of its strengths is that
+    accurate its most accurate one is compared, at its own accuracy: intervals of the other draws
+    alone would be of the worlds in which it fares well. Of noise the accuracy must lie within its
+    sweep, in the measured points and in ``KNOWN`` of the draws. Where the sweep of a defense ends
+    at a higher accuracy, all that is known is that it leaves at least as much at this one: its
+    difference is given only if it is above 0 even so. Collapsed rows are left out: between one of
+    them and a row that works, no straight line says what a strength would do. The differences of
+    all defenses and losses are one family, whose intervals hold at once.
     """
     if not board.controls:
         return []
@@ -139,17 +138,20 @@ def _at_loss(
         own_rows = others
     if not own_rows:
         return None, None
-    own = privacy_at(*frontier(own_rows), accuracies)
-    fvu = estimated(own, first, PRIVACY)
-    if fvu is None or not enough_draws(own):
+    own_points = frontier(own_rows)
+    most = own_points[0].max(0)
+    if most[0] < accuracies[0]:
         return None, None
-    reached = float(np.isfinite(own[1 : 1 + RESAMPLES]).mean())
+    reached = float((most >= accuracies)[1 : 1 + RESAMPLES].mean())
+    at_most = np.minimum(accuracies, most)
+    own = privacy_at(*own_points, at_most)
+    fvu = interval(own[0], own[1:], first.freedom, PRIVACY)
     least = min(row.accuracy.mean for row in own_rows)
     trainings, settled = len(first.seeds), board.settled(name)
     at = AtLoss(name, first.role, fvu, None, reached, least, trainings, settled)
     if not others or first.role == "control":
         return at, None
-    noise = privacy_within(*frontier(others), accuracies)
+    noise = privacy_within(*frontier(others), at_most)
     if first.role == "baseline" and np.isfinite(noise[0]):
         return at._replace(over_noise=Estimate(0.0, 0.0, 0.0)), None
     if not enough_draws(noise):

@@ -17,6 +17,7 @@ from smashbench.bench.report.figures import Figure
 from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.levels import LEVELS, by_level, levels_apart
 from smashbench.bench.report.losses import DROPS
+from smashbench.bench.report.quantiles import QUANTILE
 from smashbench.bench.report.style import INKS
 from smashbench.bench.report.svg import curves, symbols
 from smashbench.bench.report.template import rendered
@@ -120,6 +121,7 @@ def _ranking(board: Board, frame: pd.DataFrame) -> dict[str, Any]:
         ],
         "measures": MEASURES,
         "drops": drops,
+        "sure": QUANTILE,
         "largest": max(drops),
     }
 

@@ -41,7 +41,7 @@ def _answer(loss: Loss, board: Board) -> Answer:
     what = f"at most {points} lost (accuracy {number(loss.accuracy, ACCURACY.digits)} or more)"
     best, noise = loss.best, loss.noise
     if best is None:
-        return Answer(what, "no defense is reliably that accurate", [])
+        return Answer(what, "no defense is that accurate", [])
     digits = METRICS["fvu"].digits
     details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
     others = [each for each in loss.defenses if each.role == "defense"]
@@ -50,7 +50,7 @@ def _answer(loss: Loss, board: Board) -> Answer:
         accuracy = number(row.accuracy.mean, ACCURACY.digits)
         details.append(f"strength to take: {row.strength:g} (accuracy {accuracy})")
     if not others:
-        return Answer(what, "nothing but noise is reliably that accurate", details)
+        return Answer(what, "nothing but noise is that accurate", details)
     if noise and noise is not best:
         details[0] += f"; noise {estimate(noise.fvu, digits)}"
     if not any(each.over_noise for each in others):
