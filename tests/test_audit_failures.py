@@ -10,9 +10,9 @@ from smashbench.attacks.mean import Mean
 from smashbench.bench import audit
 from smashbench.bench.auditing import plan
 from smashbench.bench.auditing.checks import check_features
+from smashbench.bench.auditing.limits import check
 from smashbench.bench.auditing.pairs import images_of, pairs_of
 from smashbench.bench.auditing.prepare import prepared
-from smashbench.bench.auditing.report import check
 from smashbench.bench.auditing.world import LeftOutError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
@@ -43,18 +43,17 @@ def test_reconstructions_that_are_not_finite_leave_an_attack_out(monkeypatch, tm
         report = audit(images=x, features=z, minutes=SOON)
     assert {each.name for each in report.attacks} == {"mean", "knn"}
     assert report.left_out["ridge"].startswith("what it rebuilds cannot be scored: reconstruction")
-    assert report.unscored == ["ridge"]
-    assert (
-        "What ridge rebuilt could not be scored, so that the encoder may leak more than this"
-        in (" ".join(report.verdict))
+    assert report.without_result == ["ridge"]
+    assert "Without a result ended ridge, so that the encoder may leak more than this" in (
+        " ".join(report.verdict)
     )
     results = report.worst.results.model_copy(update={"kind": "trained", "converged": True})
     sure = replace(report, attacks=[each._replace(results=results) for each in report.attacks])
     (told,) = check(sure, [("fvu", 0.01)])
-    assert told.startswith("what these attacks rebuild could not be scored")
+    assert told.startswith("these attacks ended without a result, so that no limit is shown")
     assert check(replace(sure, left_out={}), [("fvu", 0.01)]) == []
     report.write(tmp_path)
-    assert "could not be scored" in (tmp_path / "audit.html").read_text()
+    assert "cannot be scored" in (tmp_path / "audit.html").read_text()
 
 
 def test_an_audit_of_which_nothing_is_left_says_why(monkeypatch):

@@ -15,6 +15,13 @@ MOST_ALONE = 0.5
 """Share of images that are the only one of their kind from which kinds are not looked at."""
 UNITS = 1e-15, 1e15
 """Between these, the unit in which features are sent hides nothing: squares of them are sound."""
+USUAL = 0.9
+"""Share of the magnitudes that are not 0 up to which features are of usual size."""
+ODD, HIDING = 100.0, 10_000.0
+"""How many times that size some may reach: more is said, and from the second on attacks, which
+measure in spreads, see nothing else."""
+SAMPLED = 2**20
+"""About so many magnitudes are looked at."""
 LESS_ALIKE = 1.05
 """Variance of releases of one image, over that across images, up to which it may be chance."""
 RELATED = 0.02
@@ -40,9 +47,11 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
 
     Raises:
         BenchError: some are not finite, or none differs from image to image; or they are so large
-            or so small that squares of them, which attacks need, are not what they should be.
+            or so small that squares of them, which attacks need, are not what they should be; or
+            few are so much larger than the others that attacks see nothing else.
     """
-    lows, highs = [], []
+    lows, highs, sampled = [], [], []
+    stride = 1 + features.numel() // SAMPLED
     for number, part in enumerate(features.split(AT_ONCE)):
         rows = part.float().flatten(1)
         finite = rows.isfinite().all(1)
@@ -55,6 +64,7 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
             )
         lows.append(rows.amin(0))
         highs.append(rows.amax(0))
+        sampled.append(rows.flatten()[::stride].abs())
     low, high = torch.stack(lows).amin(0), torch.stack(highs).amax(0)
     constant = int((low == high).sum())
     if constant == len(low):
@@ -69,10 +79,33 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
             f"features reach {reach:.0e}: squares of such numbers are lost, and attacks would fail "
             f"for that alone; {how} them all by one number, so that they reach about 1"
         )
+    notes = _outliers(reach, torch.cat(sampled))
     if constant / len(low) > 0.1:
         share = f"{constant} of {len(low)} features ({constant / len(low):.0%})"
-        return [f"{share} are the same for every image."]
-    return []
+        notes.append(f"{share} are the same for every image.")
+    return notes
+
+
+def _outliers(reach: float, sampled: Tensor) -> list[str]:
+    """What is said of features that reach so far, with magnitudes (n,) of a sample of them.
+
+    Raises:
+        BenchError: a few of them hide the others.
+    """
+    sampled = sampled[sampled > 0]
+    usual = float(sampled.kthvalue(max(1, int(USUAL * len(sampled)))).values) if len(sampled) else 0
+    if not usual or reach <= ODD * usual:
+        return []
+    what = f"features reach {reach:.0e}, where {USUAL:.0%} of them are below {usual:.1e}"
+    if reach > HIDING * usual:
+        raise BenchError(
+            f"{what}: attacks measure in spreads, and would see nothing else. Is it a mask? "
+            "Replace such values by 0, or clip them, as an attacker would"
+        )
+    return [
+        f"{what[0].upper()}{what[1:]}: attacks measure in spreads, and may see less of the others. "
+        "Audit such features clipped, too."
+    ]
 
 
 def relation(z: Tensor, x: Tensor, kinds: Tensor | None = None) -> float:

@@ -7,7 +7,8 @@ from math import inf, isfinite
 from pathlib import Path
 
 from smashbench.bench.auditing.conduct import audit
-from smashbench.bench.auditing.report import Report, check
+from smashbench.bench.auditing.limits import check
+from smashbench.bench.auditing.report import Report
 from smashbench.bench.auditing.saved import check_folder
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS

@@ -21,7 +21,15 @@ from smashbench.attacks.map import Map
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.ridge import Ridge
-from smashbench.bench.auditing.budget import NEVER, Clock, Fit, Pace, pace_of, ridge_bytes
+from smashbench.bench.auditing.budget import (
+    ENOUGH_STEPS,
+    NEVER,
+    Clock,
+    Fit,
+    Pace,
+    pace_of,
+    ridge_bytes,
+)
 from smashbench.bench.auditing.given import Called, Dumped, differentiable
 from smashbench.bench.auditing.world import AuditedAttack, LeftOutError, World
 from smashbench.bench.errors import BenchError
@@ -203,7 +211,7 @@ def attacked(now: Situation) -> tuple[list[AuditedAttack], dict[str, str]]:
             continue
         now.clock.say(f"attack {name}")
         try:
-            found.append(now.world.attack(name, choice))
+            found.append(_converged_if_long(now.world.attack(name, choice), choice))
             now.took[name] = found[-1].seconds
         except LeftOutError as error:
             left_out[name] = str(error)
@@ -211,6 +219,15 @@ def attacked(now: Situation) -> tuple[list[AuditedAttack], dict[str, str]]:
         why = "; ".join(f"{name}: {left_out[name]}" for name in left_out)
         raise BenchError(f"no attack could be run, so that nothing is shown: {why}")
     return found, left_out
+
+
+def _converged_if_long(done: AuditedAttack, attack: Attack) -> AuditedAttack:
+    """The same, but a fit of few steps has not converged, whatever its cycles gained: those of ten
+    and twenty steps may well be no better than the closed form that they start from."""
+    steps = getattr(attack, "max_steps", None)
+    if steps is None or steps + getattr(attack, "cycle", 0) >= ENOUGH_STEPS:
+        return done
+    return done._replace(results=done.results.model_copy(update={"converged": False}))
 
 
 def strongest(found: list[AuditedAttack], metric: str = "mse") -> AuditedAttack:

@@ -11,8 +11,7 @@ from smashbench.bench.auditing.budget import room
 from smashbench.bench.auditing.checks import check_features, check_order, first_equal
 from smashbench.bench.auditing.given import Called, Dumped, Given, called
 from smashbench.bench.auditing.pairs import Pairs
-from smashbench.bench.auditing.report import FEW_GROUPS
-from smashbench.bench.auditing.world import LEAST, World, dealt
+from smashbench.bench.auditing.world import FEW_GROUPS, LEAST, World, count_of, dealt
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.measure import floors_of
 from smashbench.bench.experiment.results import Floors
@@ -78,8 +77,12 @@ def prepared(
         floors=_floors(split, test),
         seed=seed,
     )
-    if groups is not None and (number := len(groups[test].unique())) < FEW_GROUPS:
-        notes.append(f"The scored images are of {number} groups: intervals are rough.")
+    if groups is not None and (count := count_of(groups[test].numpy())) < FEW_GROUPS:
+        number = len(groups[test].unique())
+        notes.append(
+            f"The scored images are of {number} groups, which say as much as {count:.1f} of one "
+            "size: intervals are rough."
+        )
     accuracy, doubts = _accuracy(world, known=pairs.labels is not None)
     return world, accuracy, notes + doubts
 

@@ -1,6 +1,5 @@
 """What an audit found."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -12,7 +11,7 @@ import pandas as pd
 
 from smashbench.bench.auditing.curves import CurvePoint, WhatIf
 from smashbench.bench.auditing.plan import strongest
-from smashbench.bench.auditing.world import UNSCORED, AuditedAttack
+from smashbench.bench.auditing.world import BROKE_OFF, UNSCORED, AuditedAttack
 from smashbench.bench.errors import BenchError, unknown
 from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.results import Floors
@@ -20,10 +19,6 @@ from smashbench.bench.report.statistics import Estimate, columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
-
-
-FEW_GROUPS = 10
-"""Scored groups below which an interval is hardly one."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +85,10 @@ class Report:
         return strongest(self.attacks)
 
     @property
-    def unscored(self) -> list[str]:
-        """Attacks that were run and left out, because what they rebuild has no score."""
-        return [name for name, why in self.left_out.items() if why.startswith(UNSCORED)]
+    def without_result(self) -> list[str]:
+        """Attacks that were run and left out: they broke off, or what they rebuild has no score."""
+        ends = (UNSCORED, BROKE_OFF)
+        return [name for name, why in self.left_out.items() if why.startswith(ends)]
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -193,50 +189,3 @@ class Report:
 
 def _columns(estimates: dict[str, Estimate]) -> dict[str, float | None]:
     return {k: v for name, found in estimates.items() for k, v in columns(name, found).items()}
-
-
-def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
-    """What is not shown to be private enough, in sentences.
-
-    Args:
-        report: of an audit.
-        conditions: metrics and limits. A metric whose higher values are more private has to be at
-            least its limit, with its whole interval; the others at most theirs. Without a
-            trained attack that has converged, with one that could not be scored, or with few
-            scored groups, nothing is shown.
-    """
-    failures = []
-    conditions = list(conditions)
-    if conditions and not any(each.results.kind == "trained" for each in report.attacks):
-        failures.append(
-            "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
-        )
-    elif conditions and not any(
-        each.results.converged for each in report.attacks if each.results.kind == "trained"
-    ):
-        failures.append(
-            "no decoder has converged, so that a longer one would get further and no limit is "
-            "shown to be kept: give a larger --budget"
-        )
-    if conditions and report.unscored:
-        failures.append(
-            "what these attacks rebuild could not be scored, so that no limit is shown to be "
-            f"kept: {', '.join(report.unscored)}; the page says why"
-        )
-    groups = report.facts.groups
-    if conditions and groups is not None and groups < FEW_GROUPS:
-        failures.append(
-            f"the scored images are of {groups} groups, so that intervals are rough and no limit "
-            f"is shown to be kept: give images of more groups, {FEW_GROUPS} to be scored"
-        )
-    for metric, limit in conditions:
-        found = report.value(metric)
-        higher = METRICS[metric].better == "higher"
-        kept = found.low >= limit if higher else found.high <= limit
-        if not kept:
-            side, end = ("below", found.low) if higher else ("above", found.high)
-            failures.append(
-                f"{metric} = {found.mean:.3g} [{found.low:.3g}, {found.high:.3g}]: the interval "
-                f"reaches {end:.3g}, {side} {limit:g}"
-            )
-    return failures

@@ -96,6 +96,8 @@ def save_audit(report: Report, folder: Path) -> list[Path]:
     text = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
     write_whole(folder / AUDIT, text.encode() + b"\n")
     write_whole(folder / SCORES, save(arrays))
+    for pack in packs_in(folder):  # of an earlier audit
+        (folder / pack).unlink()
     return [folder / AUDIT, folder / SCORES]
 
 

@@ -49,15 +49,16 @@ def verdict(report: "Report") -> list[str]:
         elif report.knowledge:
             most = report.knowledge[-1].pairs
             told.append(f"With {most:,} pairs the attacker rebuilds less than half of that.")
-    if report.unscored:
+    if report.without_result:
         told.append(
-            f"What {listed(report.unscored)} rebuilt could not be scored, so that the encoder may "
-            "leak more than this: see what was not tried."
+            f"Without a result ended {listed(report.without_result)}, so that the encoder may leak "
+            "more than this: see what was not tried."
         )
     if not worst.results.converged:
         told.append(
-            f"The attack {worst.name} was still getting better when its time was up: the encoder "
-            "leaks more than this. A larger --budget says how much."
+            f"The attack {worst.name} had not converged when its time was up: the encoder leaks "
+            "more than this. A larger --budget says how much, or more images where it changes "
+            "nothing."
         )
     return told
 

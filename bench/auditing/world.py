@@ -24,6 +24,9 @@ from smashbench.defenses import Defense
 from smashbench.defenses.stack import Stack
 
 UNSCORED = "what it rebuilds cannot be scored"
+BROKE_OFF = "it broke off"
+FEW_GROUPS = 10
+"""Scored groups of one size below which an interval is hardly one."""
 """How the reason begins why an attack is left out that may have leaked much."""
 
 
@@ -110,12 +113,14 @@ class World:
         target = Target(self.victim(defense), self.z_aux, self.z_test)
         try:
             done = attack_victim(target, attack, name, self.split, self.floor, [self.seed])
-        except (AttackError, LostError) as error:
+        except AttackError as error:
             raise LeftOutError(str(error)) from None
+        except LostError as error:
+            raise LeftOutError(f"{BROKE_OFF}: {error}") from None
         except ValueError as error:  # its reconstructions are not finite, or a metric is not
             raise LeftOutError(f"{UNSCORED}: {error}") from None
         except CrashedError as error:
-            raise LeftOutError(str(error).splitlines()[-1]) from None
+            raise LeftOutError(f"{BROKE_OFF}: {str(error).splitlines()[-1]}") from None
         return AuditedAttack(
             name=name,
             pairs=len(self.z_aux),
@@ -153,9 +158,22 @@ def estimates(scores: Scores, floor: Values, groups: np.ndarray | None) -> dict[
     return dict(zip(known, found, strict=True))
 
 
+def count_of(groups: np.ndarray) -> float:
+    """How many groups of one size say as much as groups of different sizes (Kish, 1965).
+
+    Args:
+        groups: (images,) ids.
+
+    >>> count_of(np.array([1, 1, 2, 2])), count_of(np.array([1, 1, 1, 2]))
+    (2.0, 1.6)
+    """
+    sizes = np.unique(groups, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
+
+
 def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Indices for the attacker, in random order, and for the test, sorted: a ``share`` of the
-    images, or a little more, since no group is in both.
+    images, or more where groups are large, since no group is in both.
 
     Raises:
         BenchError: too few groups for both.

@@ -4,7 +4,7 @@ are all alike."""
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtr, stdtrit
 
 QUANTILE = 0.975
 NORMAL = ndtri(QUANTILE)
@@ -57,6 +57,18 @@ NODES = np.linspace(-7, 7, 501)
 WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 
 
+def share_ends(mean: float, n: float) -> tuple[float, float]:
+    """The exact ends for a share of n independent things (Clopper and Pearson, 1934).
+
+    >>> [round(end, 3) for end in share_ends(0.1, 10)], round(share_ends(1.0, 50)[0], 3)
+    ([0.003, 0.445], 0.929)
+    """
+    k = mean * n
+    low = betaincinv(k, n - k + 1, 1 - QUANTILE) if k > 0 else 0.0
+    high = betaincinv(k + 1, n - k, QUANTILE) if k < n else 1.0
+    return float(low), float(high)
+
+
 def without_exception(
     mean: np.ndarray, low: np.ndarray, high: np.ndarray, limits: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +91,6 @@ def without_exception(
     """
     least, most = limits
     bounded = np.isfinite(most - least)
-    reach = (1 - QUANTILE) ** (1 / n) * np.where(bounded, most - least, 0.0)
+    reach = share_ends(1.0, n)[0] * np.where(bounded, most - least, 0.0)
     low = np.where(bounded & (mean >= most), np.minimum(low, least + reach), low)
     return low, np.where(bounded & (mean <= least), np.maximum(high, most - reach), high)

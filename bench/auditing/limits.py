@@ -1,0 +1,103 @@
+"""Limits that an audit has to keep."""
+
+from collections.abc import Iterable, Iterator
+
+from smashbench.bench.auditing.plan import strongest
+from smashbench.bench.auditing.report import Report
+from smashbench.bench.auditing.world import FEW_GROUPS, AuditedAttack, count_of
+from smashbench.bench.experiment.metrics import METRICS
+from smashbench.bench.report.quantiles import share_ends
+
+FEW_IMAGES = 300
+"""Scored images below which the interval of the least protected 5 % is too narrow."""
+FLOOR = "mean"
+"""The attack that looks at no release: its FVU is 1 by definition."""
+
+
+def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
+    """What is not shown to be private enough, in sentences.
+
+    Args:
+        report: of an audit.
+        conditions: metrics and limits. A metric whose higher values are more private has to be at
+            least its limit, with the whole interval of every attack that sees one release; the
+            others at most theirs. Without a trained attack, where the strongest of them has not
+            converged, with an attack that ended without a result, or with few scored groups,
+            nothing is shown.
+
+    Raises:
+        BenchError: the audit has no such metric.
+    """
+    conditions = list(conditions)
+    if not conditions:
+        return []
+    for metric, _ in conditions:
+        report.value(metric)
+    return [*_doubts(report, conditions), *_missed(report, conditions)]
+
+
+def _doubts(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str]:
+    seen = [each for each in report.attacks if each.results.threat_model.one_release]
+    trained = [each for each in seen if each.results.kind == "trained"]
+    if not trained:
+        yield "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
+    elif not (best := strongest(trained)).results.converged:
+        yield (
+            f"{best.name}, the strongest attack that is trained, has not converged: a longer one "
+            "would get further, and no limit is shown to be kept; give a larger --budget, or more "
+            "images where that changes nothing"
+        )
+    if report.without_result:
+        yield (
+            "these attacks ended without a result, so that no limit is shown to be kept: "
+            f"{', '.join(report.without_result)}; the page says why"
+        )
+    count = _counted(report)
+    if report.groups is not None and count < FEW_GROUPS:
+        yield (
+            f"the scored images are of {report.facts.groups} groups, which say as much as "
+            f"{count:.1f} of one size, so that intervals are rough and no limit is shown to be "
+            f"kept: give images of more groups, so that {FEW_GROUPS} are scored"
+        )
+    if any(metric == "fvu_worst_5" for metric, _ in conditions) and count < FEW_IMAGES:
+        yield (
+            f"fvu_worst_5 is of one image in twenty, and has no interval to speak of with "
+            f"{count:.0f} images (or groups): give more, so that {FEW_IMAGES} are scored"
+        )
+
+
+def _missed(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str]:
+    for metric, limit in conditions:
+        higher = METRICS[metric].better == "higher"
+        found = {each.name: _end(each, metric, _counted(report)) for each in _judged(report)}
+        name = (min if higher else max)(found, key=found.__getitem__)
+        if found[name] >= limit if higher else found[name] <= limit:
+            continue
+        (own,) = (each.estimates[metric] for each in report.attacks if each.name == name)
+        side = "below" if higher else "above"
+        yield (
+            f"{metric} = {own.mean:.3g} [{own.low:.3g}, {own.high:.3g}] for {name}: the interval "
+            f"reaches {found[name]:.3g}, {side} {limit:g}"
+        )
+
+
+def _counted(report: Report) -> float:
+    """How many scored images, or groups of one size, intervals are of."""
+    return report.facts.test if report.groups is None else count_of(report.groups)
+
+
+def _judged(report: Report) -> list[AuditedAttack]:
+    """The attacks whose intervals must keep to a limit: of all that see one release, the strongest
+    by its mean may not be the one with the widest interval, nor strongest by every metric."""
+    seen = [each for each in report.attacks if each.results.threat_model.one_release]
+    return [each for each in seen if each.name != FLOOR] or seen
+
+
+def _end(attack: AuditedAttack, metric: str, count: float) -> float:
+    """The less private end of an interval. Of a share it is at least the exact one: with one image
+    of hundreds that is found, the variance says too little."""
+    own = attack.estimates[metric]
+    if METRICS[metric].better == "higher":
+        return own.low
+    exact = METRICS[metric].bounds == (0.0, 1.0)
+    return max(own.high, share_ends(own.mean, count)[1]) if exact else own.high
