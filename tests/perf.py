@@ -204,7 +204,7 @@ def main() -> None:
         *steps(device),
         "\n## Whole trainings\n\n`small`, AdamW (2,000 photographs, 12 epochs, "
         f"{perf_trainings.precision()}), refits included: CPU-seconds of trainings that "
-        "take turns by the epoch.\n",
+        f"take turns by the epoch, medians of {perf_trainings.ROUNDS} rounds.\n",
         *perf_trainings.trainings(),
         "\n## The penalty alone, against literal loops over classes\n\nForward and backward, "
         "float32, batch 128, D = 2048, K = 5, S = 8. The loops are `tests/reference.py`.\n",
