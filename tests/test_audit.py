@@ -240,9 +240,8 @@ def test_a_poor_reconstruction_that_tells_whose_it_is_is_no_good_news(share, wor
     values = {"fvu": Estimate(0.97, 0.95, 0.99), "rank_1": Estimate(share, share / 2, 2 * share)}
     worst = SimpleNamespace(name="ridge", estimates=values, results=SimpleNamespace(converged=True))
     facts = SimpleNamespace(aux=200, test=100)
-    made = SimpleNamespace(
-        worst=worst, facts=facts, metrics=values, value=values.get, without_result=[]
-    )
+    known = {"metrics": values, "value": values.get, "without_result": [], "trained": None}
+    made = SimpleNamespace(worst=worst, facts=facts, **known)
     text = " ".join(verdict(made))
     assert "No attack came much closer than the mean image" in text
     assert words in text

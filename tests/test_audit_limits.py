@@ -13,7 +13,8 @@ from smashbench.bench.auditing.budget import ENOUGH_STEPS
 from smashbench.bench.auditing.checks import check_features
 from smashbench.bench.auditing.limits import check
 from smashbench.bench.auditing.plan import _converged_if_long
-from smashbench.bench.auditing.world import AuditedAttack
+from smashbench.bench.auditing.report import Report
+from smashbench.bench.auditing.world import BROKE_OFF, AuditedAttack
 from smashbench.bench.errors import BenchError
 from smashbench.bench.report.statistics import Estimate
 from tests import forge
@@ -29,12 +30,16 @@ def attack(name, fvu, kind="trained", converged=True, one_release=True, **others
 
 
 def report(*attacks, groups=None, test=600, without_result=()):
-    return SimpleNamespace(
-        attacks=list(attacks),
-        groups=groups,
+    return Report(
         facts=SimpleNamespace(test=test, groups=None if groups is None else len(set(groups))),
-        without_result=list(without_result),
-        value=lambda metric: attacks[0].estimates[metric],
+        attacks=list(attacks),
+        left_out=dict.fromkeys(without_result, f"{BROKE_OFF}: out of memory"),
+        floors={},
+        knowledge=[],
+        what_if=[],
+        accuracy=None,
+        originals=np.zeros(0),
+        groups=groups,
     )
 
 

@@ -14,6 +14,7 @@ def said(fvu, share, converged=True, points=()):
     facts = SimpleNamespace(aux=200, test=100)
     curve = [SimpleNamespace(pairs=n, estimates={"fvu": Estimate(v, v, v)}) for n, v in points]
     known = {"metrics": values, "value": values.get, "knowledge": curve, "without_result": []}
+    known["trained"] = worst
     return SimpleNamespace(worst=worst, facts=facts, **known)
 
 
@@ -32,3 +33,11 @@ def test_half_of_what_is_rebuilt_needs_fewer_pairs():
     assert "rebuilds 80 % [75, 85] of the variance" in told
     assert "64 pairs are enough for half of that share" in told
     assert half(said(Estimate(0.2, 0.15, 0.25), Estimate(0.5, 0.4, 0.6), points=points[:1])) is None
+
+
+def test_a_decoder_that_had_not_converged_is_named():
+    """Also where a closed form is the strongest."""
+    made = said(Estimate(0.2, 0.15, 0.25), Estimate(0.5, 0.4, 0.6))
+    assert not any("had not converged" in each for each in verdict(made))
+    made.trained = SimpleNamespace(name="decoder", results=SimpleNamespace(converged=False))
+    assert verdict(made)[-1].startswith("The attack decoder had not converged when its time was up")

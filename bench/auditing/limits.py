@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from smashbench.bench.auditing.plan import strongest
 from smashbench.bench.auditing.report import Report
 from smashbench.bench.auditing.world import FEW_GROUPS, AuditedAttack, count_of
 from smashbench.bench.experiment.metrics import METRICS
@@ -37,15 +36,13 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
 
 
 def _doubts(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str]:
-    seen = [each for each in report.attacks if each.results.threat_model.one_release]
-    trained = [each for each in seen if each.results.kind == "trained"]
-    if not trained:
+    if report.trained is None:
         yield "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
-    elif not (best := strongest(trained)).results.converged:
+    elif not report.trained.results.converged:
         yield (
-            f"{best.name}, the strongest attack that is trained, has not converged: a longer one "
-            "would get further, and no limit is shown to be kept; give a larger --budget, or more "
-            "images where that changes nothing"
+            f"{report.trained.name}, the strongest attack that is trained, has not converged: a "
+            "longer one would get further, and no limit is shown to be kept; give a larger "
+            "--budget, or more images where that changes nothing"
         )
     if report.without_result:
         yield (

@@ -84,6 +84,13 @@ class Report:
         """The attack with the lowest mean squared error among those that see one release."""
         return strongest(self.attacks)
 
+    @cached_property
+    def trained(self) -> AuditedAttack | None:
+        """The strongest of those that are trained; None where there is none."""
+        seen = [each for each in self.attacks if each.results.threat_model.one_release]
+        found = [each for each in seen if each.results.kind == "trained"]
+        return strongest(found) if found else None
+
     @property
     def without_result(self) -> list[str]:
         """Attacks that were run and left out: they broke off, or what they rebuild has no score."""

@@ -54,11 +54,11 @@ def verdict(report: "Report") -> list[str]:
             f"Without a result ended {listed(report.without_result)}, so that the encoder may leak "
             "more than this: see what was not tried."
         )
-    if not worst.results.converged:
+    if report.trained and not report.trained.results.converged:
         told.append(
-            f"The attack {worst.name} had not converged when its time was up: the encoder leaks "
-            "more than this. A larger --budget says how much, or more images where it changes "
-            "nothing."
+            f"The attack {report.trained.name} had not converged when its time was up, so that the "
+            "encoder may leak more than this: give a larger --budget, or more images where it "
+            "changes nothing."
         )
     return told
 
