@@ -31,11 +31,13 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
     if not conditions:
         return []
     for metric, _ in conditions:
-        report.value(metric)
-    return [*_doubts(report, conditions), *_missed(report, conditions)]
+        report.value(metric)  # or it says that there is none
+    count = report.facts.test if report.groups is None else count_of(report.groups)
+    return [*_doubts(report, conditions, count), *_missed(report, conditions, count)]
 
 
-def _doubts(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str]:
+def _doubts(report: Report, conditions: list[tuple[str, float]], count: float) -> Iterator[str]:
+    """Why no limit is shown to be kept, with so many scored images, or groups of one size."""
     if report.trained is None:
         yield "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
     elif not report.trained.results.converged:
@@ -49,7 +51,6 @@ def _doubts(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str
             "these attacks ended without a result, so that no limit is shown to be kept: "
             f"{', '.join(report.without_result)}; the page says why"
         )
-    count = _counted(report)
     if report.groups is not None and count < FEW_GROUPS:
         yield (
             f"the scored images are of {report.facts.groups} groups, which say as much as "
@@ -63,31 +64,21 @@ def _doubts(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str
         )
 
 
-def _missed(report: Report, conditions: list[tuple[str, float]]) -> Iterator[str]:
+def _missed(report: Report, conditions: list[tuple[str, float]], count: float) -> Iterator[str]:
+    """The limits that are not kept. Of all attacks on one release, the strongest by its mean may
+    not be the one with the widest interval, nor strongest by every metric."""
+    seen = [each for each in report.on_one_release if each.name != FLOOR] or report.on_one_release
     for metric, limit in conditions:
         higher = METRICS[metric].better == "higher"
-        found = {each.name: _end(each, metric, _counted(report)) for each in _judged(report)}
-        name = (min if higher else max)(found, key=found.__getitem__)
-        if found[name] >= limit if higher else found[name] <= limit:
+        ends = [(_end(each, metric, count), each) for each in seen]
+        end, attack = (min if higher else max)(ends, key=lambda each: each[0])
+        if end >= limit if higher else end <= limit:
             continue
-        (own,) = (each.estimates[metric] for each in report.attacks if each.name == name)
-        side = "below" if higher else "above"
+        own, side = attack.estimates[metric], "below" if higher else "above"
         yield (
-            f"{metric} = {own.mean:.3g} [{own.low:.3g}, {own.high:.3g}] for {name}: the interval "
-            f"reaches {found[name]:.3g}, {side} {limit:g}"
+            f"{metric} = {own.mean:.3g} [{own.low:.3g}, {own.high:.3g}] for {attack.name}: the "
+            f"interval reaches {end:.3g}, {side} {limit:g}"
         )
-
-
-def _counted(report: Report) -> float:
-    """How many scored images, or groups of one size, intervals are of."""
-    return report.facts.test if report.groups is None else count_of(report.groups)
-
-
-def _judged(report: Report) -> list[AuditedAttack]:
-    """The attacks whose intervals must keep to a limit: of all that see one release, the strongest
-    by its mean may not be the one with the widest interval, nor strongest by every metric."""
-    seen = [each for each in report.attacks if each.results.threat_model.one_release]
-    return [each for each in seen if each.name != FLOOR] or seen
 
 
 def _end(attack: AuditedAttack, metric: str, count: float) -> float:

@@ -85,10 +85,14 @@ class Report:
         return strongest(self.attacks)
 
     @cached_property
+    def on_one_release(self) -> list[AuditedAttack]:
+        """The attacks that see one release of an image: limits and the worst case are of these."""
+        return [each for each in self.attacks if each.results.threat_model.one_release]
+
+    @cached_property
     def trained(self) -> AuditedAttack | None:
         """The strongest of those that are trained; None where there is none."""
-        seen = [each for each in self.attacks if each.results.threat_model.one_release]
-        found = [each for each in seen if each.results.kind == "trained"]
+        found = [each for each in self.on_one_release if each.results.kind == "trained"]
         return strongest(found) if found else None
 
     @property

@@ -6,7 +6,7 @@ import pandas as pd
 from smashbench.bench.report.board import Board, Row, RowKey
 from smashbench.bench.report.frontier import advantage, privacy_within, ranks
 from smashbench.bench.report.losses import DROPS
-from smashbench.bench.report.points import DIFFERENCE, enough_draws, estimated, frontier, points
+from smashbench.bench.report.points import DIFFERENCE, estimated, frontier, points
 from smashbench.bench.report.statistics import Compared, Estimate, columns, ends, jointly
 
 OVER_NOISE = ("accuracy_over_noise", "mse_over_noise", "fvu_over_noise")
@@ -54,7 +54,7 @@ def against_noise(board: Board) -> dict[RowKey, dict[str, Estimate | None]]:
             accuracy = points([row], "accuracy")[0]
             there = privacy_within(*frontier(others), accuracy)
             over = points([row], "fvu")[0] - there
-            values["fvu_over_noise"] = estimated(over, row) if enough_draws(over) else None
+            values["fvu_over_noise"] = estimated(over, row)
             if values["fvu_over_noise"]:
                 compared[row.key] = over[0], over[1:], row.freedom
         found[row.key] = values
@@ -76,7 +76,7 @@ def by_defense(board: Board) -> pd.DataFrame:
         if others and own and first.role != "control":
             own = others if first.role == "baseline" else own
             over, low, high = advantage(frontier(own), frontier(others))
-            if enough_draws(over) and (found := estimated(over, first)):
+            if found := estimated(over, first):
                 advantages[name] = found
                 line |= {"from_accuracy": low[0], "to_accuracy": high[0]}
                 if first.role != "baseline":

@@ -35,15 +35,10 @@ def enough_draws(values: np.ndarray) -> bool:
     return bool(np.isfinite(values[0]) and np.isfinite(both).mean() >= KNOWN)
 
 
-def estimated(
-    values: np.ndarray, row: Row, bounds: tuple[float, float] = DIFFERENCE
-) -> Estimate | None:
-    """Of the measured value and its draws, with the freedom of ``row``; None where it is not
-    measured.
-
-    Where some draws lack a value (a frontier that does not reach an accuracy), the interval is
-    that of the others.
-    """
-    if not np.isfinite(values[0]):
+def estimated(values: np.ndarray, row: Row) -> Estimate | None:
+    """A difference, from its measured value and draws, with the freedom of ``row``; None where it
+    lacks the one or too many of the others. Where a few draws lack a value (noise that was not
+    swept to an accuracy), the interval is that of the others."""
+    if not enough_draws(values):
         return None
-    return interval(values[0], values[1:], row.freedom, bounds)
+    return interval(values[0], values[1:], row.freedom, DIFFERENCE)
