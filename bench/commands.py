@@ -124,7 +124,7 @@ def trial(choice: Namespace) -> int:
     """Runs single trials."""
     from smashbench.bench.run.engines import RunOptions
     from smashbench.bench.run.execute import check_keys, run_single
-    from smashbench.bench.store.saved_suite import read_suite, save_suite
+    from smashbench.bench.store.saved_suite import keep_sources, read_suite, save_suite
     from smashbench.bench.store.store import Store
     from smashbench.bench.suite import toml
 
@@ -146,6 +146,7 @@ def trial(choice: Namespace) -> int:
         chosen = _saved(choice, folder)
         check_keys(chosen, choice.keys)
     options = RunOptions(folder, _data(choice), workers=1, minutes=_minutes(choice))
+    keep_sources(chosen, folder)  # its process loads them from there
     failures = run_single(chosen, choice.keys, options)
     return 1 if failures else 0
 

@@ -94,6 +94,34 @@ def of_several(boards: tuple[str, ...] = BOARDS) -> list[str]:
     return written(lines)
 
 
+def to_take(boards: tuple[str, ...] = BOARDS) -> list[str]:
+    """A line per loss of accuracy, a column per board: the row that leaves most of those that lose
+    no more and whose attacks had converged, beside noise there; bold where its defense is shown to
+    beat noise at this loss."""
+    lines = []
+    for points in (1, 2, 5):
+        cells = [f"{points} point{'s' if points > 1 else ''}"]
+        for board in boards:
+            rows = read(board, "leaderboard")
+            least = rows[rows.defense == "none"].accuracy.iloc[0] - points / 100
+            known = (rows.defense != "none") & rows.apply(settled, axis=1)
+            known &= ~rows["flags"].str.contains("incomplete", na=False)
+            rows = rows[known & (rows.accuracy >= least)]
+            sweeps = read(board, "leaderboard_by_defense").set_index("defense")
+            noise = f"noise {number(sweeps.loc['noise'][f'fvu_at_{points}_points'])}"
+            if rows.empty:
+                cells.append(f"none; {noise}")
+                continue
+            line = rows.loc[rows.worst_fvu.idxmax()]
+            sweep, over = sweeps.loc[line.defense], f"{OVER}_at_{points}_points"
+            shown = sweep[f"{over}_low"] > 0 and sweep[f"reached_at_{points}_points"] >= 0.975
+            bold = "**" if shown and settled(sweep) else ""
+            fvu = f"{number(line.worst_fvu)} {interval(line, 'worst_fvu', 2)}"
+            cells.append(f"{bold}`{line.defense}` {line.strength:g}: {fvu}{bold}; {noise}")
+        lines.append(cells)
+    return written(lines)
+
+
 def at_a_loss(board: str, drop: float) -> list[str]:
     """A line per defense that was swept across a loss of accuracy, interpolated there."""
     rows = read(board, "matched")
@@ -243,6 +271,7 @@ def tables() -> list[tuple[Path, str, list[str]]]:
         (ATTACKS, "| attack | `none` | noise 0.1 |", of_attacks("strength", STRENGTH)),
         (ATTACKS, "| attack | MSE (SSIM) |", of_attacks("strength_cifar10", STRENGTH)),
         (README, "| over noise | CIFAR-10 |", of_several()),
+        (README, "| accuracy lost | CIFAR-10 |", to_take()),
     ]
 
 

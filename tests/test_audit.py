@@ -141,7 +141,7 @@ def test_the_verdict_counts_what_was_found(report):
     shares = {what: report.value(name).mean for name, what in RANKS.items()}
     best = max(shares, key=shares.__getitem__)
     assert f"{round(100 * shares[best])} % [" in told
-    assert f"of 60 images are re-identified by the {best} of their reconstruction" in told
+    assert f"of 60 images are re-identified by the {best} of their reconstruction by " in told
     assert "(chance 1.7 %)" in told
 
 
@@ -241,8 +241,9 @@ def test_a_poor_reconstruction_that_tells_whose_it_is_is_no_good_news(share, wor
     worst = SimpleNamespace(name="ridge", estimates=values, results=SimpleNamespace(converged=True))
     facts = SimpleNamespace(aux=200, test=100)
     known = {"metrics": values, "value": values.get, "without_result": [], "trained": None}
-    made = SimpleNamespace(worst=worst, facts=facts, **known)
+    made = SimpleNamespace(worst=worst, facts=facts, worst_of=lambda _: worst, **known)
     text = " ".join(verdict(made))
+    assert "of their reconstruction by ridge (chance 1.0 %)" in text
     assert "No attack came much closer than the mean image" in text
     assert words in text
     assert f"{100 * share:.0f} %" in text

@@ -14,7 +14,7 @@ def said(fvu, share, converged=True, points=()):
     facts = SimpleNamespace(aux=200, test=100)
     curve = [SimpleNamespace(pairs=n, estimates={"fvu": Estimate(v, v, v)}) for n, v in points]
     known = {"metrics": values, "value": values.get, "knowledge": curve, "without_result": []}
-    known["trained"] = worst
+    known |= {"trained": worst, "worst_of": lambda _: worst}
     return SimpleNamespace(worst=worst, facts=facts, **known)
 
 

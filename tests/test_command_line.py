@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import ROOT, bench, started
+from tests.forged import write_sound
 
 
 def test_a_report_on_nothing_is_refused_and_overwrites_nothing(copy, refused):
@@ -35,6 +36,10 @@ def test_damaged_scores_are_refused(copy, refused):
     [
         (["run", "smok"], ["unknown suite 'smok'; did you mean 'smoke'"]),
         (["run", "smoke", "--set", "defenses.nois={}"], ["did you mean 'noise'"]),
+        (
+            ["run", "smoke", "--set", "dataset.use=faces"],
+            ["unknown option 'aux'", """another dataset: --set 'dataset={use="faces"}'"""],
+        ),
         (["run", "smoke", "--workers", "0"], ["--workers 0"]),
         (["run", "cifar10"], ["needs a data folder", "--data", "fetch cifar10"]),
         (["run", "cifar10", "--data", "/nowhere"], ["/nowhere", "fetch cifar10"]),
@@ -155,3 +160,11 @@ def test_a_run_into_the_folder_of_an_audit_is_refused(tmp_path, refused):
     (tmp_path / "audit.json").write_text("{}")
     refused(["run", "smoke", "--out", tmp_path], "holds an audit", "another --out")
     assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]
+
+
+def test_a_run_into_the_folder_of_another_suite_is_refused(tmp_path, refused):
+    """Its tables would be gone."""
+    write_sound(tmp_path)
+    before = (tmp_path / "suite.json").read_bytes()
+    refused(["run", "smoke", "--out", tmp_path], "a run of the suite forged", "another --out")
+    assert (tmp_path / "suite.json").read_bytes() == before

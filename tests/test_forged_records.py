@@ -174,10 +174,27 @@ def test_a_suite_with_one_name_for_two_things_is_one_clear_error(folder):
         second["defense"] = second["defense"] | {"name": "noise"}
         content["victims"].append(second)
 
+    def two_strengths(strength, seed=0):
+        def change(content):
+            second = content["victims"][1] | {"seed": seed}
+            second["defense"] = second["defense"] | {"strength": strength}
+            content["victims"].append(second)
+
+        return change
+
+    def two_options(content):
+        """Equal in Python, and of different keys: every attack would be there twice."""
+        first = content["attacks"][0]
+        first["options"] = {"draws": 1}
+        content["attacks"].append(first | {"options": {"draws": 1.0}})
+
     for change, words in (
         (worst, "attacks.worst: this name is a column"),
         (two_attacks, "attacks.mean: two attacks have this name"),
         (two_defenses, "defenses.kmeans_cem: two have this name at strength 0.5"),
+        (two_strengths(0.5000000001), "at strength 0.5, in the six digits that tables show"),
+        (two_strengths(0.5000000001, seed=1), "two have this name at strength 0.5"),
+        (two_options, "attacks.mean: two attacks have this name"),
     ):
         content = json.loads(sound)
         change(content)

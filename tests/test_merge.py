@@ -218,3 +218,17 @@ def test_undefended_rows_and_plain_noise_are_those_of_all_folders(tmp_path):
     merged, _ = merge([tmp_path / "first", tmp_path / "later"], newer=True)
     found = {(t.victim.defense.label, t.victim.defense.strength) for t in merged.victims}
     assert found == {("none", None), ("noise", 0.1), ("noise", 0.5), ("cem", 2.0)}
+
+
+def test_of_two_versions_of_a_submission_the_later_one_counts(tmp_path):
+    """Nothing is left of the first, which is no mistake."""
+    for name, mse in (("v1", 0.01), ("v2", 0.03)):
+        victim = victim_trial("cem", 1.0)
+        trial = attack_trial(victim, "gmm")
+        keep_victim(Store(tmp_path / name), victim)
+        keep_attack(Store(tmp_path / name), trial, mse)
+        save_suite(Suite(name, "", (victim,), (trial,)), tmp_path / name)
+    suite, store = merge([tmp_path / "v1", tmp_path / "v2"], newer=True)
+    assert [store.attack(t.key).metrics["mse"].mean for t in suite.attacks] == [
+        Store(tmp_path / "v2").attack(suite.attacks[0].key).metrics["mse"].mean
+    ]

@@ -33,7 +33,7 @@ def test_the_figure_of_sweeps_shows_who_is_better_worse_and_neither():
         )
         assert dot.get_xdata()[0] == pytest.approx(sweeps[name], abs=0.02)
         assert (dot.get_markerfacecolor() == "white") == (name == "alike")
-    title = "hand: 1 of 3 defenses is shown to beat noise, 1 to be worse (FVU)"
+    title = "hand: 1 of 3 swept defenses is shown to beat noise, 1 to be worse (FVU)"
     assert OVER_NOISE.draw(made).get_suptitle() == title
     for each in made.rows:
         each.seeds = each.seeds[:1]
@@ -71,6 +71,6 @@ def test_nobody_is_better_than_noise_by_attacks_that_had_not_converged():
     canvas = OVER_NOISE.draw(made)
     assert (
         canvas.get_suptitle()
-        == "hand: none of 3 defenses is shown to beat noise, 1 to be worse (FVU)"
+        == "hand: none of 3 swept defenses is shown to beat noise, 1 to be worse (FVU)"
     )
     assert canvas.axes[0].lines[2].get_markerfacecolor() == "white"

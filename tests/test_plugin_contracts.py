@@ -7,7 +7,7 @@ import pytest
 from smashbench.bench.suite.plugins import LOADED
 from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
-from tests.plugged import DEFENSE, METRIC, unplugged
+from tests.plugged import ATTACK, DEFENSE, METRIC, unplugged
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -107,6 +107,14 @@ def test_a_metric_that_tables_could_not_show_breaks_its_contract(write, here):
     done = here("check", write(METRIC.replace('"mae"', '"accuracy"')))
     assert done.returncode == 1
     assert "it would have columns of the tables that are something else's" in done.stdout
+
+
+def test_an_attack_that_ends_the_program_breaks_promises_and_the_others_are_tested(write, here):
+    quitting = ATTACK.replace("self.images_ = knowledge.images", "raise SystemExit(0)")
+    done = here("check", write(quitting))
+    assert done.returncode == 1
+    assert "it ends the program, by sys.exit(0): raise an error that says why" in done.stdout
+    assert "6 promises kept, 4 broken" in done.stdout
 
 
 def test_a_figure_has_no_contract_beyond_its_type(write, here):

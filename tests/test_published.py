@@ -37,4 +37,4 @@ def test_a_figure_with_published_rows_says_which_they_are():
     board = read(Path(__file__).parents[1] / "results" / "xia2025")
     for metric, told in (("mse", True), ("ssim", False)):
         title = tradeoff(METRICS[metric]).draw(board).get_suptitle()
-        assert (" ".join(title.split()).endswith("; hollow: as published")) == told
+        assert (" ".join(title.split()).endswith("; grey rings: as published")) == told

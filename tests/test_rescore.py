@@ -14,6 +14,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.rows import read
 from smashbench.bench.run.attempt import attempt
+from smashbench.bench.run.measure_again import measure_again
 from smashbench.bench.run.perform import load_data
 from smashbench.bench.store.record import AttackRecord
 from smashbench.bench.store.store import Store
@@ -123,19 +124,53 @@ def test_damaged_scores_of_a_victim_are_measured_again_and_of_an_attack_made_aga
 
 
 @pytest.mark.slow
-def test_a_kill_between_scores_and_record_of_a_rescore_is_mended(tiny, tiny_copy, tmp_path):
-    """The scores are new, the record still says how it was scored before."""
+@pytest.mark.parametrize("written", [False, True])
+def test_a_kill_around_the_record_of_a_rescore_costs_no_bit(
+    written, tiny, tiny_copy, tmp_path, monkeypatch
+):
+    """The new scores are there, and the record still says how it was scored before; or the record
+    is new, and the scores are not in their place."""
+    key = tiny.attacks[1].key
+    before = load_file(tiny_copy / "scores" / f"{key}.safetensors")
+    metric(tmp_path)
+    write = Store.write
+
+    def killed(store: Store, record: AttackRecord) -> None:
+        if written:
+            write(store, record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "write", killed)
+    split = load_data(tiny.victims[0].victim.dataset, None, torch.device("cpu"))
+    with pytest.raises(KeyboardInterrupt):
+        measure_again(tiny.attacks[1], Store(tiny_copy), split)
+    monkeypatch.undo()
+    assert ("mae" in Store(tiny_copy).attack(key).scoring) == written
+    assert "damaged" not in states(tiny, tiny_copy)
+    again(tiny, tiny_copy)
+    assert set(states(tiny, tiny_copy)) == {"done"}
+    scores = load_file(tiny_copy / "scores" / f"{key}.safetensors")
+    assert scores.pop("mae").shape == before["mse"].shape
+    assert {name: each.tolist() for name, each in scores.items()} == {
+        name: each.tolist() for name, each in before.items()
+    }
+    assert Store(tiny_copy).attack(key).rescored == ["mae"]
+    assert not [*tiny_copy.glob("*/*.next")]
+
+
+@pytest.mark.slow
+def test_scores_that_are_damaged_beside_a_changed_metric_are_those_of_8_bits(
+    tiny, tiny_copy, tmp_path
+):
     key = tiny.attacks[1].key
     metric(tmp_path)
     path = tiny_copy / "scores" / f"{key}.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert set(states(tiny, tiny_copy)) == {"unscored"}
-    before = load_file(tiny_copy / "reconstructions" / f"{key}.safetensors")
     again(tiny, tiny_copy)
     assert set(states(tiny, tiny_copy)) == {"done"}
     scored = {name for name, each in METRICS.items() if each.score}
     assert set(Store(tiny_copy).attack(key).rescored) == scored
-    assert before.keys() == {"reconstructions"}
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import inspect
+import py_compile
 
 import pytest
 
@@ -14,6 +15,7 @@ from smashbench.bench.suite.source import closure, source_of, syntax
 from smashbench.bench.suite.trial import Trial
 from smashbench.defenses import DEFENSES
 from tests.forge import attack_trial, victim_trial
+from tests.plugged import DEFENSE, plug
 
 CODE = '''
 """A module."""
@@ -130,6 +132,46 @@ def test_every_component_has_a_source_of_its_own():
     victim = victim_trial()
     assert len({source_of(attack_trial(victim, name)) for name in ATTACKS}) == len(ATTACKS)
     assert len({source_of(victim_trial(name)) for name in DEFENSES}) == len(DEFENSES)
+
+
+UNRESOLVED = [
+    "from smashbench.attacks.base import gone",
+    "from smashbench.gone import something",
+    "from smashbench.gone import *",
+    "import smashbench.gone",
+]
+
+
+@pytest.mark.parametrize("line", UNRESOLVED)
+@pytest.mark.usefixtures("clean")
+def test_what_a_plugin_imports_of_another_version_leaves_it_its_source(write, line):
+    plug([write(f"try:\n    {line}\nexcept ImportError:\n    pass\n{DEFENSE}")])
+    assert source_of(victim_trial("shift"))
+
+
+@pytest.mark.parametrize("name", ["initech", "globex"])
+@pytest.mark.usefixtures("clean")
+def test_an_installed_package_has_a_source_whatever_it_lacks(name, tmp_path, monkeypatch):
+    """Its file is empty, or it has none; a module is compiled, and some are not there."""
+    package, info = tmp_path / name, tmp_path / f"{name}-1.0.dist-info"
+    lines = ["from . import gone", "from .. import gone", "from .gone import something"]
+    tried = "".join(f"try:\n    {line}\nexcept ImportError:\n    pass\n" for line in lines)
+    files = {
+        package / "fast.py": "BY = 0.25\n",
+        package / "smash.py": f"import {name}\nfrom .fast import BY\n{tried}{DEFENSE}",
+        info / "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        info / "entry_points.txt": f"[smashbench.plugins]\nmine = {name}.smash\n",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    if name == "initech":
+        (package / "__init__.py").touch()
+    py_compile.compile(str(package / "fast.py"), cfile=str(package / "fast.pyc"))
+    (package / "fast.py").unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+    plug([])
+    assert source_of(victim_trial("shift"))
 
 
 def test_what_this_checkout_lacks_has_none():

@@ -11,6 +11,7 @@ from safetensors.torch import save as torch_save
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.saved import pack_audit
 from smashbench.bench.store.archive import Archive, archive_of
+from smashbench.bench.store.pack import pack
 from tests.audited import SOON, pairs
 from tests.test_submissions import problems, texts
 
@@ -35,6 +36,28 @@ def test_an_audit_is_packed_without_its_images_and_checked(audited, here, tmp_pa
     assert "are those of the scores of 60 images" in texts(sent, "ok")
     (only,) = problems(sent)
     assert "no decoder was trained" in only
+
+
+def test_an_audit_in_the_pack_of_a_run_is_a_problem_and_hides_nothing(audited, folder, tmp_path):
+    """A report would read the run, whose scores nobody had checked."""
+    files = {name: (audited / name).read_bytes() for name in ("audit.json", "scores.safetensors")}
+    pack(folder)
+    run = Archive(folder / "packed.zip")
+    sent = tmp_path / "sent.zip"
+    sent.write_bytes(archive_of(files | {name: run.get(name) for name in run.names}))
+    (only,) = problems(sent)
+    assert "it is an audit and holds more than that" in only
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (only,) = problems(folder)
+    assert "it is an audit and holds more than that (suite.json)" in only
+
+
+def test_an_audit_cannot_stand_on_a_board(audited, sound):
+    found = problems(audited, sound)
+    assert "cannot stand on the board" in found[0]
+    assert "check it without --board" in found[0]
+    assert found[1:] == problems(audited)
 
 
 def test_tables_of_an_older_audit_are_in_no_pack(audited, tmp_path):

@@ -116,9 +116,15 @@ def test_use_names_the_component_of_a_preset():
         ("defenses.noise.strengths=[.5]", "of values of 'noise'; TOML writes 0.1, not .1"),
         ("defenses.none.strengths=[1]", "'none' has no strength to sweep"),
         ("defenses.noise.noise=nan", "finite"),
+        ("defenses.noise.noise=77", r"noise.noise = 77: `noise` is swept; .* strengths = \[77\]"),
+        (
+            'defenses.a={use=["dropout", "noise"],sweep="noise.noise",strengths=[1],noise.noise=9}',
+            r"a.noise.noise = 9: `noise.noise` is swept; write strengths = \[9\] instead",
+        ),
         ("defenses.kmeans_cem.gate=lgo", "'lgo'.*'log', 'linear' or 'capacity'"),
         ("defenses.kmeans_cem.cluster=3", "unknown option 'cluster'; did you mean 'clusters'"),
         ("attacks.gmm.components=[1]", "components.0 = 1.*greater than or equal to 2"),
+        (f"attacks.gmm.pairs={2**63}", f"gmm.pairs = {2**63}: should be a whole number from 2"),
     ],
 )
 def test_a_mistake_is_named_with_what_is_allowed(setting, message):

@@ -160,3 +160,15 @@ def test_what_was_made_with_weights_that_are_trained_to_others_is_left_behind(
     store.write(victim_record(victim).model_copy(update={"checkpoint_sha256": 64 * "b"}))
     assert left_behind(smoke, standings, store) == [attack]
     assert left_behind(smoke, standings | {attack.key: ABSENT}, store) == []
+
+
+def test_the_minutes_of_a_suite_are_those_of_as_many_trials_as_it_has():
+    """Of another training nobody knows."""
+    minutes = suite.load("quick").core_minutes
+    assert minutes
+    assert suite.load("quick", ["seeds=[0]"]).core_minutes == minutes / 2
+    more = suite.load("quick", ["attacks.again={use='mean'}", "defenses.again={use='none'}"])
+    trials = len(suite.load("quick").trials)
+    assert more.core_minutes == pytest.approx(minutes * len(more.trials) / trials)
+    assert len(more.trials) > trials
+    assert suite.load("quick", ["seeds=[0]", "training.epochs=2"]).core_minutes is None

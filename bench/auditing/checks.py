@@ -177,9 +177,10 @@ def check_order(pairs: Pairs, index: Tensor) -> None:
             among = f" within each {name}" if name else ""
             nothing = f"no more than its {name}" if name else "nothing of the images"
             raise BenchError(
-                f"features and images do not belong together: no more related than {share:.0%} of "
-                f"{SHUFFLES} dealings at random{among}, over {len(index)} pairs. Is their order "
-                f"the same? If it is, and the features tell {nothing}, say --trust-order"
+                "features and images do not belong together: in this order they are no more "
+                f"related than in random orders{among} ({share:.0%} of {SHUFFLES} were as related, "
+                f"over {len(index)} pairs). Is their order the same? If it is, and the features "
+                f"tell {nothing}, say --trust-order"
             )
 
 

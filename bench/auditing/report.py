@@ -170,9 +170,13 @@ class Report:
         Raises:
             BenchError: there is no such metric.
         """
+        return self.worst_of(metric).estimates[metric]
+
+    def worst_of(self, metric: str) -> AuditedAttack:
+        """The strongest attack by a metric, of those that see one release; raises as ``value``."""
         if metric not in self.metrics:
             raise BenchError(unknown("metric", metric, self.metrics))
-        return strongest(self.attacks, metric).estimates[metric]
+        return strongest(self.attacks, metric)
 
     def write(self, folder: Path | str, *, gallery: bool = True) -> list[Path]:
         """Writes ``audit.html``, the tables, the figures and what ``smashbench pack`` makes a

@@ -17,7 +17,8 @@ def verdict(report: "Report") -> list[str]:
     """What was found; the first sentence is the verdict."""
     worst, facts = report.worst, report.facts
     fvu, told = worst.estimates["fvu"], []
-    what, share = identified_by(report)
+    metric, share = identified_by(report)
+    what = f"{RANKS[metric]} of their reconstruction by {report.worst_of(metric).name}"
     if fvu.mean > ATTACK_FAILED:
         told.append(
             f"No attack came much closer than the mean image: FVU is {fvu.mean:.2f} "
@@ -25,8 +26,8 @@ def verdict(report: "Report") -> list[str]:
             f"{facts.aux:,} pairs."
         )
         found = (
-            f"{percent(share)} of {facts.test:,} images are re-identified by the {what} of their "
-            f"reconstruction (chance {100 / facts.test:.1f} %)"
+            f"{percent(share)} of {facts.test:,} images are re-identified by the {what} "
+            f"(chance {100 / facts.test:.1f} %)"
         )
         if share.low * facts.test > 1:
             told.append(f"The features tell images apart all the same: {found}.")
@@ -40,9 +41,8 @@ def verdict(report: "Report") -> list[str]:
         told.append(
             f"An attacker with {facts.aux:,} images of its own and their features rebuilds "
             f"{percent(explained)} of the variance of an image from one release, "
-            f"and {percent(share)} of {facts.test:,} images are re-identified by the {what} of "
-            f"their reconstruction (chance {100 / facts.test:.1f} %); the strongest attack is "
-            f"{worst.name}."
+            f"and {percent(share)} of {facts.test:,} images are re-identified by the {what} "
+            f"(chance {100 / facts.test:.1f} %); the strongest attack in pixels is {worst.name}."
         )
         if enough := half(report):
             told.append(f"{enough:,} pairs are enough for half of that share.")
@@ -64,9 +64,9 @@ def verdict(report: "Report") -> list[str]:
 
 
 def identified_by(report: "Report") -> tuple[str, Estimate]:
-    """What of reconstructions tells best which images they are of, and the share of those that are
-    nearest to their own."""
-    found = {what: report.value(name) for name, what in RANKS.items() if name in report.metrics}
+    """The metric by which reconstructions tell best which images they are of, and the share of
+    those that are nearest to their own."""
+    found = {name: report.value(name) for name in RANKS if name in report.metrics}
     return max(found.items(), key=lambda each: each[1].mean)
 
 

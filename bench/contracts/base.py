@@ -70,6 +70,8 @@ def failure_of(check: Check, subject: Subject) -> str | None:
         raise
     except (BrokenError, BenchError) as error:
         return str(error)
+    except SystemExit as error:
+        return f"it ends the program, by sys.exit({error}): raise an error that says why instead"
     except Exception as error:
         text = f"{type(error).__name__}: {error}{place_in(subject.component, error)}"
         begun = "_modules" not in str(error) and "Module.__init__()" not in str(error)

@@ -134,7 +134,7 @@ FLAGS = (
     ),
     Flag(
         "beyond_noise",
-        "Noise was not swept to its accuracy, as measured and in nine of ten resamples: it is not "
+        "Noise does not cover its accuracy, as measured and in nine of ten resamples: it is not "
         "compared with noise at equal accuracy.",
         _beyond_noise,
         doubt=False,

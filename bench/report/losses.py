@@ -32,8 +32,8 @@ class AtLoss(NamedTuple):
     """The highest worst-case FVU on the frontier of its strengths, by itself."""
     over_noise: Estimate | None
     """That less the same of plain noise; the interval holds for all defenses and losses at once.
-    None where noise was not swept to this accuracy, or the defense was not and is not shown to be
-    better with what it has."""
+    None where noise covers this accuracy in less than ``KNOWN`` of the draws, or where the sweep of
+    the defense ends before it and does not suffice to show that it is better."""
     reached: float
     """Share of the resamples in which one of its strengths is accurate enough."""
     least: float
@@ -152,10 +152,10 @@ def _at_loss(
     if not others or first.role == "control":
         return at, None
     noise = privacy_within(*frontier(others), at_most)
-    if first.role == "baseline" and np.isfinite(noise[0]):
-        return at._replace(over_noise=Estimate(0.0, 0.0, 0.0)), None
     if not enough_draws(noise):
         return at, None
+    if first.role == "baseline":
+        return at._replace(over_noise=Estimate(0.0, 0.0, 0.0)), None
     over = own - noise
     return at, (over[0], over[1:], first.freedom)
 
@@ -164,9 +164,22 @@ def within(board: Board, drop: float) -> dict[str, Row]:
     """Of each defense, the row that protects most while it loses at most ``drop`` of the
     undefended accuracy; without an undefended row none."""
     found: dict[str, Row] = {}
-    for row in board.complete if board.controls else ():
-        if row.accuracy.mean >= board.controls[0].accuracy.mean - drop:
-            best = found.get(row.defense)
-            if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
-                found[row.defense] = row
+    for row in _accurate(board, drop):
+        best = found.get(row.defense)
+        if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
+            found[row.defense] = row
     return found
+
+
+def to_take(board: Board, drop: float) -> Row | None:
+    """Of all rows of noise and of defenses that lose at most ``drop`` of the undefended accuracy,
+    the one that protects most against attacks that had converged; None if there is none."""
+    known = [row for row in _accurate(board, drop) if row.role != "control" and row.settled]
+    return max(known, key=lambda row: row.worst("fvu").mean, default=None)
+
+
+def _accurate(board: Board, drop: float) -> list[Row]:
+    if not board.controls:
+        return []
+    least = board.controls[0].accuracy.mean - drop
+    return [row for row in board.complete if row.accuracy.mean >= least]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.losses import TRAININGS, Loss, within
+from smashbench.bench.report.losses import TRAININGS, Loss, to_take
 from smashbench.bench.report.quantiles import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
 
@@ -45,18 +45,13 @@ def _answer(loss: Loss, board: Board) -> Answer:
     digits = METRICS["fvu"].digits
     details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
     others = [each for each in loss.defenses if each.role == "defense"]
-    row = within(board, loss.drop).get(best.defense)
-    if row and row.strength is not None:
-        accuracy = number(row.accuracy.mean, ACCURACY.digits)
-        details.append(f"strength to take: {row.strength:g} (accuracy {accuracy})")
+    details.append(_to_take(board, loss.drop))
     if not others:
         return Answer(what, "nothing but noise is that accurate", details)
     if noise and noise is not best:
         details[0] += f"; noise {estimate(noise.fvu, digits)}"
     if not any(each.over_noise for each in others):
-        swept = noise is not None and noise.over_noise is not None
-        who = "no other defense was" if swept else "noise was not"
-        details.append(f"{who} swept to this accuracy")
+        details.append(_why_not_compared(loss))
         return Answer(what, "not compared with noise", details)
     if best.over_noise is None:
         details.append(
@@ -66,7 +61,7 @@ def _answer(loss: Loss, board: Board) -> Answer:
         if best is not noise:
             details.append(f"over noise by {difference(best.over_noise, digits)}")
         alike = loss.not_told_apart(best)
-        details.append(f"not told apart from it: {listed(alike) or 'none'}")
+        details.append(f"not told apart from {best.defense}: {listed(alike) or 'none'}")
     if best.reached < QUANTILE:
         share = f"{100 * best.reached:.0f} %"
         details.append(f"it is that accurate in {share} of the draws")
@@ -75,6 +70,24 @@ def _answer(loss: Loss, board: Board) -> Answer:
     names = [each.defense for each in loss.winners]
     verb = "beats" if len(names) == 1 else "beat"
     return Answer(what, f"{listed(names)} {verb} noise" if names else NONE, details)
+
+
+def _to_take(board: Board, drop: float) -> str:
+    """Which row, as it was trained: the highest value lies between two of them as a rule."""
+    row = to_take(board, drop)
+    if row is None:
+        return "as trained: no row this accurate has attacks that had converged"
+    fvu = estimate(row.worst("fvu"), METRICS["fvu"].digits)
+    accuracy = number(row.accuracy.mean, ACCURACY.digits)
+    return f"as trained, where attacks had converged: {row.label}, {fvu} (accuracy {accuracy})"
+
+
+def _why_not_compared(loss: Loss) -> str:
+    if loss.noise is None or loss.noise.least > loss.accuracy:
+        return "noise was not swept to this accuracy"
+    if loss.noise.over_noise is None:
+        return "noise covers this accuracy in fewer than nine of ten draws"
+    return "no other defense was swept to this accuracy"
 
 
 def headline(board: Board) -> str:
@@ -159,8 +172,8 @@ def verdict(board: Board) -> list[str]:
     names = ", ".join(row.label for row in better)
     rows = f"{len(compared)} rows are" if len(compared) > 1 else "One row is"
     told = [
-        f"{rows} compared with noise at equal accuracy (FVU). Better, with 95 % confidence in all "
-        f"of them at once: {names or 'none'}."
+        f"{rows} compared with noise at equal accuracy (FVU). Shown to be better, with 95 % "
+        f"confidence in all of them at once: {names or 'none'}."
     ]
     victims = min(len(row.seeds) for row in compared)
     attacks = min(row.attack_seeds for row in compared)
@@ -171,7 +184,8 @@ def verdict(board: Board) -> list[str]:
             f"{ATTACK_SEEDS}."
         )
     if sweeps := _over_sweeps(board, "better"):
-        told.append(f"Better over whole sweeps, in all defenses at once: {', '.join(sweeps)}.")
+        names = ", ".join(sweeps)
+        told.append(f"Shown to be better over whole sweeps, in all defenses at once: {names}.")
     if above := dict.fromkeys([*(row.label for row in open_), *_over_sweeps(board, "open")]):
         told.append(
             "Above noise, too, and not shown to be better, since their strongest attack had not "

@@ -18,7 +18,7 @@ from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of
 from smashbench.bench.store.files import stamp_of
-from smashbench.bench.store.saved_suite import keep_sources, save_suite
+from smashbench.bench.store.saved_suite import check_folder, keep_sources, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
@@ -43,27 +43,31 @@ def execute(
     """
     wanted = selection(suite, only)
     _check_data(suite, options)
-    save_suite(suite, options.folder)  # or a clear error, now
+    check_folder(suite, options.folder)
     standings = _standings(suite, options)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
-    _save(suite, options, standings, chosen, wanted=options.keep_outdated)
+    old = _of_other_code(standings)
+    _save(suite, options, old, wanted=options.keep_outdated)  # or a clear error, now
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
     if options.engine == "local":
         _say_if_slow(chosen)
-    failures = _run(suite, chosen, options, standings) if chosen else 0
     trained = any(trial.attack is None for trial in chosen)
     store, keep = Store(options.folder), options.keep_outdated
-    if trained and limit is None and (behind := left_behind(suite, standings, store, keep=keep)):
-        print(
-            f"{len(behind)} finished trials are done again: their victims had to be trained again, "
-            "and have other weights on this machine",
-            file=sys.stderr,
-        )
-        failures += _run(suite, behind, options, standings)
-        done = [*chosen, *behind]  # these are of other code no more
-        _save(suite, options, standings, done, wanted=options.keep_outdated)
+    try:
+        failures = _run(suite, chosen, options, standings) if chosen else 0
+        if trained and limit is None and (left := left_behind(suite, standings, store, keep=keep)):
+            print(
+                f"{len(left)} finished trials are done again: their victims had to be trained "
+                "again, and have other weights on this machine",
+                file=sys.stderr,
+            )
+            failures += _run(suite, left, options, standings)
+    finally:  # what was done again, however this ended, is of other code no more
+        if old:
+            again = {t.key: standing_of(t, store, keep=keep) for t in suite.trials if t.key in old}
+            _save(suite, options, _of_other_code(again), wanted=keep)
     return failures
 
 
@@ -94,7 +98,7 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     standings = _standings(suite, options)
     chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
     left = _run(suite, chosen, options, standings) if chosen else 0
-    _save(suite, options, standings, wanted=False)  # now that its metrics have worked
+    _save(suite, options, _of_other_code(standings), wanted=False)  # its metrics have worked
     text = f"{len(chosen) - left} of {len(suite.trials)} trials measured again"
     if kept := sum(standing.state == "kept" for standing in standings.values()):
         again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
@@ -137,20 +141,16 @@ def _standings(suite: Suite, options: RunOptions) -> dict[str, Standing]:
     return standings
 
 
-def _save(
-    suite: Suite,
-    options: RunOptions,
-    standings: Mapping[str, Standing],
-    chosen: Sequence[Trial] = (),
-    *,
-    wanted: bool,
-) -> None:
-    """Saves the suite with what other code made and is not done again now, and which of that is
-    kept on request, of this run or of an earlier one."""
-    old = {key for key, each in standings.items() if each.state in ("kept", "outdated")}
-    left = frozenset(old - {trial.key for trial in chosen})
-    kept = left if wanted else left & suite.kept
-    save_suite(replace(suite, of_other_code=left, kept=kept), options.folder)
+def _of_other_code(standings: Mapping[str, Standing]) -> frozenset[str]:
+    """The keys of what other code made."""
+    return frozenset(k for k, each in standings.items() if each.state in ("kept", "outdated"))
+
+
+def _save(suite: Suite, options: RunOptions, old: frozenset[str], *, wanted: bool) -> None:
+    """Saves the suite with what other code made, and which of that is kept on request, of this run
+    or of an earlier one."""
+    kept = old if wanted else old & suite.kept
+    save_suite(replace(suite, of_other_code=old, kept=kept), options.folder)
 
 
 def _run(

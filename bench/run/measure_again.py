@@ -35,11 +35,12 @@ def measure_again(trial: Trial, store: Store, split: Split) -> None:
         results, files = _victim(trained(store, trial.key, split), store, split)
     else:
         results, files = _attack(record, wanted, store, split)
-    changes = dict(results) | {
-        "arrays": record.arrays | write_arrays(store, trial.key, files),
-        "scoring": wanted,
-    }
-    store.write(type(record).model_validate({**dict(record), **changes}))
+    written = write_arrays(store, trial.key, files, beside=True)
+    changes = dict(results) | {"arrays": record.arrays | written, "scoring": wanted}
+    measured = type(record).model_validate({**dict(record), **changes})
+    store.write(measured)
+    for name in files:
+        store.arrays(measured, name)  # which puts them in their place
 
 
 def _victim(record: VictimRecord, store: Store, split: Split) -> tuple[VictimResults, Files]:

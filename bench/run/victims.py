@@ -60,10 +60,13 @@ def begin_with(victim: Victim, key: str, store: Store, split: Split) -> str:
     return first
 
 
-def write_arrays(store: Store, key: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Writes files of arrays or tensors beside a record; returns their SHA-256."""
+def write_arrays(
+    store: Store, key: str, files: Mapping[str, Mapping[str, Any]], *, beside: bool = False
+) -> dict[str, str]:
+    """Writes files of arrays or tensors beside a record, as ``Store.write_arrays`` does; returns
+    their SHA-256."""
     contents = {
         file: save({name: torch.as_tensor(values) for name, values in arrays.items()})
         for file, arrays in files.items()
     }
-    return store.write_arrays(key, contents)
+    return store.write_arrays(key, contents, beside=beside)

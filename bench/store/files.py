@@ -1,6 +1,7 @@
 """Files of a results folder: written whole or not at all, and verified when they are read."""
 
 import errno
+import hashlib
 import os
 import secrets
 from contextlib import suppress
@@ -79,6 +80,40 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise unwritable(path, error) from None
+
+
+NEXT = ".next"
+
+
+def write_next(path: Path, content: bytes) -> None:
+    """Writes a file beside that whose place ``take_next`` gives it; nothing if they are the same.
+
+    Raises:
+        BenchError: the folder cannot be written.
+    """
+    with suppress(OSError):
+        if path.read_bytes() == content:
+            return
+    write_whole(path.with_name(path.name + NEXT), content)
+
+
+def take_next(path: Path, sha256: str) -> bytes | None:
+    """The content of the file that is to take the place of this one, which it does now, if it has
+    this SHA-256; else None."""
+    following = path.with_name(path.name + NEXT)
+    try:
+        content = following.read_bytes()
+    except OSError:
+        return None
+    if sha256_of(content) != sha256:
+        return None
+    with suppress(OSError):  # in a folder that cannot be written to
+        os.replace(following, path)
+    return content
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def unwritable(path: Path, error: OSError) -> BenchError:

@@ -62,9 +62,9 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
     if len(folders) == 1:
         return suites[0], Store(folders[0])
     homes: dict[str, int] = {}
+    _check_facts(folders, suites)
     if newer:
         suites, homes = _newest(folders, suites)
-    _check_facts(folders, suites)
     trials = _under_own_names(folders, suites).values()
     name = " + ".join(dict.fromkeys(suite.name for suite in suites))
     victims = tuple(trial for trial in trials if trial.attack is None)

@@ -46,10 +46,9 @@ def save_suite(suite: Suite, folder: Path) -> None:
     plug-ins.
 
     Raises:
-        BenchError: the folder cannot be written, or is an audit's, whose packs have the same name.
+        BenchError: the folder cannot be written, or is not the suite's, see ``check_folder``.
     """
-    if (folder / "audit.json").exists() or "audit.json" in Store(folder).packed_names():
-        raise BenchError(f"{folder} holds an audit: give another --out")
+    check_folder(suite, folder)
     keep_sources(suite, folder)
     first = [trial for trial in suite.attacks if trial.parent == suite.victims[0].key]
     saved = SavedSuite(
@@ -65,6 +64,27 @@ def save_suite(suite: Suite, folder: Path) -> None:
     )
     content = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
     write_whole(folder / "suite.json", content.encode() + b"\n")
+
+
+def check_folder(suite: Suite, folder: Path) -> None:
+    """Refuses the folder of something else.
+
+    Raises:
+        BenchError: it is an audit's, whose packs have the same name, or has the run of a suite of
+            another name, whose tables would be lost.
+    """
+    if (folder / "audit.json").exists() or "audit.json" in Store(folder).packed_names():
+        raise BenchError(f"{folder} holds an audit: give another --out")
+    if (name := _name(folder)) not in (None, suite.name):
+        raise BenchError(f"{folder} holds a run of the suite {name}: give another --out")
+
+
+def _name(folder: Path) -> str | None:
+    """Of the suite that a folder holds; None where there is none, or one that is altered."""
+    try:
+        return SavedSuite.model_validate_json(Store(folder).content("suite.json")).name
+    except (BenchError, OSError, ValidationError):
+        return None
 
 
 def keep_sources(suite: Suite, folder: Path) -> None:

@@ -8,7 +8,6 @@ A results folder holds ``suite.json`` (the resolved suite) and, by the key of a 
 and ``packed.zip`` and ``weights.zip`` when it was packed (``store.packs``).
 """
 
-import hashlib
 import json
 import os
 import re
@@ -23,8 +22,11 @@ from safetensors.numpy import load
 from smashbench.bench.store.files import (
     ALTERED,
     DamagedError,
+    sha256_of,
+    take_next,
     unread,
     unwritable,
+    write_next,
     write_whole,
 )
 from smashbench.bench.store.locks import is_locked, lock
@@ -220,10 +222,14 @@ class Store:
         try:
             content = self.content(name)
         except OSError as error:
-            raise unread(self.folder / name, error) from None
-        if hashlib.sha256(content).hexdigest() == sha256:
-            return content
-        raise DamagedError(self.folder / name, ALTERED)
+            problem = unread(self.folder / name, error)
+        else:
+            if sha256_of(content) == sha256:
+                return content
+            problem = DamagedError(self.folder / name, ALTERED)
+        if (following := take_next(self.folder / name, sha256)) is not None:
+            return following
+        raise problem
 
     def weights(self, key: str, sha256: str) -> bytes:
         """The weights of a victim.
@@ -236,13 +242,22 @@ class Store:
     def write_weights(self, key: str, content: bytes) -> str:
         """Writes the weights of a victim; returns their SHA-256."""
         write_whole(self.victim_path(key), content)
-        return hashlib.sha256(content).hexdigest()
+        return sha256_of(content)
 
-    def write_arrays(self, key: str, arrays: Mapping[str, bytes]) -> dict[str, str]:
-        """Writes the arrays of a trial; returns their SHA-256, for its record."""
+    def write_arrays(
+        self, key: str, arrays: Mapping[str, bytes], *, beside: bool = False
+    ) -> dict[str, str]:
+        """Writes the arrays of a trial; returns their SHA-256, for its record.
+
+        Args:
+            key: of the trial.
+            arrays: contents of the files, by name.
+            beside: leave those that are there in their place until a record with the new SHA-256
+                is read with its arrays. Whatever happens in between, one of the two has its own.
+        """
         for name, content in arrays.items():
-            write_whole(self.arrays_path(key, name), content)
-        return {name: hashlib.sha256(content).hexdigest() for name, content in arrays.items()}
+            (write_next if beside else write_whole)(self.arrays_path(key, name), content)
+        return {name: sha256_of(content) for name, content in arrays.items()}
 
     def write(self, record: Record) -> None:
         """Writes a record, sealed with the hash of its text."""

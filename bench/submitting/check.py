@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from smashbench.bench.auditing.saved import is_audit
+from smashbench.bench.auditing.saved import foreign, is_audit
 from smashbench.bench.errors import BenchError
 from smashbench.bench.store.archive import Archive
 from smashbench.bench.store.files import DamagedError
@@ -37,8 +37,7 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
         try:
             for pack in packs_in(folder):
                 Archive(folder / pack).verify()
-            found = check_audit(folder) if is_audit(folder) else check_suite(folder, board, data)
-            findings.extend(found)
+            findings.extend(_found(folder, board, data))
         except DamagedError as error:
             text = f"{error.path}: {error.reason}; have it packed and sent again"
             findings.append(Finding("PROBLEM", text))
@@ -49,6 +48,27 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
             findings.append(Finding("PROBLEM", text))
         places = (folder / PACK, folder) if path.is_file() else ()
     return [each._replace(text=_shown(each.text, places, path)) for each in findings]
+
+
+def _found(folder: Path, board: Path | None, data: Path | None) -> Iterator[Finding]:
+    """What there is to say of the run, or of the audit, in a folder that may not hold both: a
+    report would read the run, whatever was said of the audit."""
+    if not is_audit(folder):
+        yield from check_suite(folder, board, data)
+    elif more := foreign(folder):
+        yield Finding(
+            "PROBLEM",
+            f"it is an audit and holds more than that ({more}), of which nothing was checked: "
+            "put run and audit into folders of their own, and pack and send each by itself",
+        )
+    else:
+        if board:
+            yield Finding(
+                "PROBLEM",
+                f"an audit is about its own images and cannot stand on the board {board}: check "
+                "it without --board",
+            )
+        yield from check_audit(folder)
 
 
 def _shown(text: str, places: Sequence[Path], path: Path) -> str:

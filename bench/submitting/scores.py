@@ -28,6 +28,8 @@ LIKE_ROUNDING = 3.0
 ALIKE = 2.0
 """Spread of a pixel over reconstructions, in steps of 8 bits, below which they count as one image:
 rounding decides then which of them is nearest to what."""
+UNGROUPED = np.zeros(0, np.int64)
+"""The groups of images that are in none."""
 
 
 def check_scores(
@@ -35,14 +37,21 @@ def check_scores(
 ) -> Iterator[Finding]:
     """Whether reconstructions have the scores that they are said to have, and predictors without
     an attack theirs. Nothing is scored again where the images are not here (see ``images_of``)."""
-    attacks = {t.label: record for t in suite.attacks if (record := store.attack(t.key))}
-    kept = {label: r for label, r in attacks.items() if store.can_rescore(r, deep=True)}
+    labels = {trial.key: trial.label for trial in suite.trials}
+    attacks = [record for trial in suite.attacks if (record := store.attack(trial.key))]
+    kept: list[AttackRecord] = []
+    lacking: list[str] = []
+    for record in attacks:
+        if store.can_rescore(record, deep=True):
+            kept.append(record)
+        else:
+            lacking.append(labels[record.key])
     split = images_of(suite.victims[0].victim.dataset, data, board)
     if isinstance(split, Finding):
         yield split
         return
     victims = [made for trial in suite.victims if (made := store.victim(trial.key))]
-    if any(record.data_hash != split.hash for record in (*victims, *attacks.values())):
+    if any(record.data_hash != split.hash for record in (*victims, *attacks)):
         yield Finding("PROBLEM", "its images are not those that are here under the same name")
         return
     floors = floors_of(split)["mean_image"]
@@ -51,6 +60,9 @@ def check_scores(
         yield Finding("PROBLEM", "FVU is relative to another error than that of the mean image")
     if any(_misjudged(store.arrays(record, "scores"), split) for record in victims):
         yield Finding("PROBLEM", "accuracy is of other images than those that have a class")
+    told = [(labels[r.key], _regrouped(store.arrays(r, "scores"), split)) for r in victims]
+    if other := [label + counts for label, counts in told if counts]:
+        yield Finding("PROBLEM", f"test images are in other groups than here: {listed(other)}")
     if not kept:
         yield Finding(
             "note",
@@ -58,7 +70,14 @@ def check_scores(
             "pack DIR --reconstructions` takes them in",
         )
         return
-    if wrong := [label for label, r in kept.items() if not _agrees(r, store, split)]:
+    if lacking:
+        yield Finding(
+            "PROBLEM",
+            f"{len(lacking)} of {len(attacks)} attacks could not be scored again, since their "
+            f"reconstructions are missing or altered: {listed(lacking)}; run their rows in "
+            "another --out, or pack without --reconstructions, so that none is scored again",
+        )
+    if wrong := [labels[r.key] for r in kept if not _agrees(r, store, split)]:
         yield Finding(
             "PROBLEM",
             f"{len(wrong)} of {len(kept)} attacks have other scores than their "
@@ -72,6 +91,16 @@ def _misjudged(scores: Arrays, split: Split) -> bool:
     """Whether accuracy is said to be of other images than those that have a class."""
     judged = scores.get("judged", np.ones(len(split.test.y)))
     return not np.array_equal(judged > 0, (split.test.y >= 0).numpy())
+
+
+def _regrouped(scores: Arrays, split: Split) -> str:
+    """How many groups intervals are over, and how many there are here, where test images are said
+    to be in others than those that are here; else empty."""
+    groups = split.test.groups
+    said, known = scores.get("group", UNGROUPED), UNGROUPED if groups is None else groups.numpy()
+    if np.array_equal(said, known):
+        return ""
+    return f" ({len(np.unique(said))} of them, here {len(np.unique(known))})"
 
 
 def _agrees(record: AttackRecord, store: Store, split: Split) -> bool:

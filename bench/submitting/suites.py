@@ -17,10 +17,11 @@ from smashbench.bench.store.merge import check_comparable
 from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.submitting.claims import check_claims
 from smashbench.bench.submitting.finding import Finding
 from smashbench.bench.submitting.scores import check_scores
 from smashbench.bench.suite.config import Component, VictimConfig
-from smashbench.bench.suite.trial import Suite
+from smashbench.bench.suite.trial import Suite, Trial
 from smashbench.defenses import DEFENSES
 
 WRONG = ("bound_violated",)
@@ -48,29 +49,43 @@ def check_suite(folder: Path, board: Path | None, data: Path | None) -> Iterator
     """
     whole, store = read_suite(folder), Store(folder)
     theirs = read_suite(board) if board else None
-    standings = survey(whole, store, deep=True)
+    standings = _standings_of(whole, store)
     suite, left = _begun(whole, standings)
     if left:
         yield Finding("note", f"rows of the suite that were not run: {listed(left)}")
     yield from _standings(suite, standings)
     yield from _summaries(suite, store)
+    done = [trial for trial in suite.trials if standings[trial.key].state == "done"]
+    yield from check_claims(done, store)
     yield from check_scores(suite, store, data, theirs)
     yield from _rows(suite, store, of_board=FROM_BOARD if board else ())
     if board and theirs:
         yield from _beside(suite, folder, theirs, board)
 
 
+def _standings_of(suite: Suite, store: Store) -> dict[str, Standing]:
+    """How far every trial is, with its arrays verified. A victim that lacks nothing but its
+    weights, as in a pack, is not missing: nobody attacks it here."""
+    deep, shallow = survey(suite, store, deep=True), survey(suite, store)
+    return {key: shallow[key] if deep[key].state == "missing" else deep[key] for key in deep}
+
+
 def _begun(suite: Suite, standings: dict[str, Standing]) -> tuple[Suite, list[str]]:
     """The rows of which anything was run, and the names of the others: an author runs those of a
     defense with `--only`. All rows where nothing was."""
     mine = (*suite.victims, *suite.attacks)
-    rows = {trial.row for trial in mine if standings[trial.key].state != "missing"}
-    left = list(dict.fromkeys(trial.row for trial in suite.victims if trial.row not in rows))
+    rows = {_row(trial) for trial in mine if standings[trial.key].state != "missing"}
+    left = list(dict.fromkeys(trial.row for trial in suite.victims if _row(trial) not in rows))
     if not rows:
         return suite, []
-    victims = tuple(trial for trial in suite.victims if trial.row in rows)
-    attacks = tuple(trial for trial in suite.attacks if trial.row in rows)
+    victims = tuple(trial for trial in suite.victims if _row(trial) in rows)
+    attacks = tuple(trial for trial in suite.attacks if _row(trial) in rows)
     return replace(suite, victims=victims, attacks=attacks), left
+
+
+def _row(trial: Trial) -> tuple[str, float | None]:
+    """The row that a trial is of; its name shows six digits of a strength alone."""
+    return trial.victim.defense.label, trial.victim.defense.strength
 
 
 def _standings(suite: Suite, standings: dict[str, Standing]) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from smashbench.bench.experiment.metrics import METRICS
-from smashbench.bench.suite.config import AttackChoice, VictimConfig
+from smashbench.bench.suite.config import AttackChoice, VictimConfig, canonical
 
 RESERVED = frozenset(
     ("worst", "bound", "optimum", "train", "attacks", "attacks_over_train", "defense", "strength")
@@ -44,6 +44,15 @@ def _middle(name: str) -> str:
     return name
 
 
+def six_digits(strength: float | None) -> str:
+    """A strength as tables show it, empty where there is none: no two of a defense may be alike.
+
+    >>> six_digits(0.5), six_digits(0.5000000001), six_digits(None)
+    ('0.5', '0.5', '')
+    """
+    return "" if strength is None else f"{strength:g}"
+
+
 def reserved(labels: Iterable[str], diagnostics: Iterable[str] = ()) -> list[str]:
     """A line for every attack one of whose columns would be something else's.
 
@@ -63,17 +72,19 @@ def reserved(labels: Iterable[str], diagnostics: Iterable[str] = ()) -> list[str
 def ambiguous(victims: Iterable[VictimConfig], attacks: Iterable[AttackChoice]) -> list[str]:
     """A line for everything of a suite that tables would show as something else, or as one thing
     though it is two: attacks with the name of a column, two attacks of one name, two defenses, or
-    trainings of one, at one strength under one name."""
+    trainings of one, under one name at one strength in six digits. Two are what differs in JSON, as
+    1 and 1.0 do: their keys differ, too."""
     choices = list(attacks)
     lines = reserved(choice.label for choice in choices)
-    meanings: dict[tuple[object, ...], object] = {}
+    meanings: dict[tuple[str, ...], str] = {}
     for choice in choices:
-        if meanings.setdefault((choice.label,), choice) != choice:
+        meaning = canonical(choice)
+        if meanings.setdefault((choice.label,), meaning) != meaning:
             lines.append(f"attacks.{choice.label}: two attacks have this name")
     for victim in victims:
-        label, strength = victim.defense.label, victim.defense.strength
-        meaning = {**dict(victim), "seed": None}
+        label, strength = victim.defense.label, six_digits(victim.defense.strength)
+        meaning = canonical(victim.model_copy(update={"seed": 0}))
         if meanings.setdefault((label, strength), meaning) != meaning:
-            at = "" if strength is None else f" at strength {strength:g}"
+            at = f" at strength {strength}, in the six digits that tables show" if strength else ""
             lines.append(f"defenses.{label}: two have this name{at}, or one is trained in two ways")
     return list(dict.fromkeys(lines))

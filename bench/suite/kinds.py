@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import explain
 from smashbench.bench.suite.columns import is_column, no_metric
+from smashbench.bench.suite.config import Component
 from smashbench.bench.suite.options import is_number, options_of, resolve
 
 TITLES = ("DEFENSES", "ATTACKS", "DATASETS", "MODELS", "METRICS", "FIGURES", "ENGINES")
@@ -96,7 +97,8 @@ def unusable(component: Any) -> str:
     empty where it could."""
     if not isinstance(component, type):
         return _misdeclared(component)
-    from smashbench.defenses.base import Defense  # here: reports need no PyTorch
+    from smashbench.attacks.base import Attack  # here: reports need no PyTorch
+    from smashbench.defenses.base import Defense
 
     if lacking := getattr(component, "__abstractmethods__", None):
         return f"has no {', '.join(sorted(lacking))}"
@@ -108,19 +110,28 @@ def unusable(component: Any) -> str:
         fields = options_of(component).model_fields
     except Exception as error:
         return f"has an option whose type cannot be read ({type(error).__name__}: {error})"
+    knob = getattr(component, "strength", None)
+    words = {"use", "strengths", "sweep"}
+    words |= {"pairs"} if issubclass(component, Attack) else set()
+    words |= {"strength"} - {knob} if issubclass(component, Defense) else set()
     for name, field in fields.items():
         if field.is_required():
             return f"has no default for its option {name!r}"
-        if name in ("use", "strengths", "sweep"):
-            return f"has an option {name!r}, a word that suites use otherwise"
+        if name in words:
+            return f"has an option {name!r}, a word that suites use otherwise; rename it"
     try:
-        resolve(component, {name: field.default for name, field in fields.items()})
+        defaults = resolve(component, {name: field.default for name, field in fields.items()})
     except ValidationError as error:
         why = "; ".join(explain(error, "", options_of(component)))
         return f"has defaults that are not valid: {why}"
     except Exception as error:
         return f"has defaults that are not valid: {error}"
-    knob = getattr(component, "strength", None)
+    try:
+        Component(name="mine", options=defaults)
+        resolve(component, defaults)  # as a suite would write them
+    except ValidationError as error:
+        why = "; ".join(explain(error, "", options_of(component)))
+        return f"has an option that no suite could set: {why}; use numbers, texts or tuples of them"
     if knob is not None and knob not in fields:
         return f"has strength = {knob!r}, which is none of its options"
     if knob is not None and not is_number(fields[knob].default):

@@ -141,12 +141,18 @@ def renewed(suite: Suite, folder: Path) -> Suite:
 
 
 def plugin_options(suite: Suite, folder: Path) -> str:
-    """The options of a command that needs the suite's plug-ins: `` --plugin DIR/plugins/mine.py``,
-    or where no copy is there, the name of the file alone."""
-    files = [plugin for plugin in suite.plugins if plugin.is_file]
-    stored = [(folder / file.stored_at, Path(file.name)) for file in files]
-    paths = [path if path.exists() else name for path, name in stored]
+    """The options of a command that needs the suite's plug-ins: `` --plugin mine.py``."""
+    paths = [_path_of(plugin, folder) for plugin in suite.plugins if plugin.is_file]
     return "".join(f" --plugin {shlex.quote(str(path))}" for path in paths)
+
+
+def _path_of(plugin: Plugin, folder: Path) -> Path:
+    """The file that was loaded, which may be newer than the copy in the folder; where none was,
+    that copy; and where there is none, the name of the file alone."""
+    if loaded := LOADED.get(plugin.name):
+        return Path(str(loaded.module.__file__))
+    stored = folder / plugin.stored_at
+    return stored if stored.exists() else Path(plugin.name)
 
 
 def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:

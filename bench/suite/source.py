@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, resolve_name
+from pathlib import Path
 
 from smashbench.bench.experiment import (
     attack_victim,
@@ -109,27 +110,41 @@ def _tree_of(module: str) -> ast.Module:
     for loaded in LOADED.values():
         if loaded.module.__name__ == module:
             return ast.parse(loaded.plugin.source)  # which was run; the file may have changed
-    return ast.parse(inspect.getsource(import_module(module)))
+    imported = import_module(module)
+    file = Path(str(imported.__file__))
+    if file.suffix != ".py" or not file.stat().st_size:
+        return ast.Module([], [])  # of a plug-in: compiled, a folder, or empty
+    return ast.parse(inspect.getsource(imported))
 
 
 def _imported(module: str) -> Iterator[str]:
+    package = str(getattr(import_module(module), "__package__", ""))
     for node in ast.walk(_tree_of(module)):
         if isinstance(node, ast.ImportFrom):
-            package = str(getattr(import_module(module), "__package__", ""))
-            name = resolve_name("." * node.level + (node.module or ""), package)
-            if _is_ours(name):
+            if name := _found("." * node.level + (node.module or ""), package):
                 for alias in node.names:
                     yield name if alias.name == "*" else _home(name, alias.name)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if _is_ours(alias.name))
+            yield from filter(None, (_found(alias.name, package) for alias in node.names))
+
+
+def _found(name: str, package: str) -> str | None:
+    """The whole name of a module of ours that a module of this package imports; None of another,
+    and of one that is not there: type checkers alone ask for it, or it is another version's."""
+    try:
+        whole = resolve_name(name, package)
+        return whole if _is_ours(whole) and import_module(whole) else None
+    except ImportError:
+        return None
 
 
 def _home(module: str, name: str) -> str:
-    """The module that defines what ``from module import name`` gives."""
+    """The module that defines what ``from module import name`` gives; the module itself where it
+    lacks the name."""
     holder = import_module(module)
     if hasattr(holder, "__path__") and find_spec(f"{module}.{name}"):
         return f"{module}.{name}"
-    home = getattr(getattr(holder, name), "__module__", None)
+    home = getattr(getattr(holder, name, None), "__module__", None)
     return home if isinstance(home, str) and _is_ours(home) else module
 
 

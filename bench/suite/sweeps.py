@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from smashbench.bench.errors import POINT, WRITE_ZERO, unknown
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.frozen import explain
+from smashbench.bench.suite.columns import six_digits
 from smashbench.bench.suite.config import Component, DefenseConfig, StackConfig
 from smashbench.bench.suite.make_defense import refusal
 from smashbench.bench.suite.options import is_number, options_of, resolve
@@ -42,7 +43,7 @@ def swept(label: str, entry: Mapping[str, Any], mistakes: list[str]) -> Configs:
         found = _stack(label, options, strengths, mistakes)
     else:
         found = _single(label, options, strengths, mistakes)
-    shown = ["" if config.strength is None else f"{config.strength:g}" for config in found]
+    shown = [six_digits(config.strength) for config in found]
     if twice := [text for number, text in enumerate(shown) if text in shown[:number]]:
         mistakes.append(
             f"{where}.strengths: {twice[0]} is there twice, in the six digits that tables show"
@@ -93,6 +94,9 @@ def _single(label: str, options: dict[str, Any], strengths: Any, mistakes: list[
         return []
     if not _is_list(where, strengths, knob, mistakes):
         return []
+    if knob in options:
+        mistakes.append(f"defenses.{label}.{_overwritten(knob, options[knob])}")
+        return []
     configs: Configs = []
     for value in strengths:
         found: list[str] = []
@@ -113,6 +117,9 @@ def _stack(label: str, options: dict[str, Any], strengths: Any, mistakes: list[s
             wrong.append(
                 f"{name}: write the options of a part as part.option, e.g. {knobs[-1]} = 1"
             )
+        elif strengths is not None:
+            written = {f"{name}.{option}": value for option, value in table.items()}
+            wrong += [_overwritten(key, value) for key, value in written.items() if key == sweep]
     if strengths is not None and sweep is None:
         wrong.append(f'sweep is missing: what strengths are of, e.g. sweep = "{knobs[-1]}"')
     if sweep is not None and sweep not in knobs:
@@ -175,6 +182,10 @@ def _knobs(names: list[str]) -> list[str]:
         options = sorted(options_of(component).model_fields, key=DEFENSES[name].strength.__eq__)
         knobs += [f"{name}.{option}" for option in options]
     return knobs
+
+
+def _overwritten(option: str, value: Any) -> str:
+    return f"{option} = {value!r}: `{option}` is swept; write strengths = [{value!r}] instead"
 
 
 def _is_list(where: str, strengths: Any, knob: str | None, mistakes: list[str]) -> bool:

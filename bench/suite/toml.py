@@ -1,5 +1,6 @@
 """Suite files: TOML becomes a typed, validated list of trials."""
 
+import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,10 @@ SUITES = Path(__file__).parent / "builtin"
 LABEL: TypeAdapter[str] = TypeAdapter(Label)
 SHOWN = 100
 """Most characters of an override that an error repeats."""
+
+
+MORE_OR_LESS = ("seeds", "attack_seeds", "defenses", "attacks")
+"""What of a suite says how many trials it has, more than how long each takes."""
 
 
 class _File(Frozen):
@@ -101,8 +106,29 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
         suite = _resolve(path.stem, where, content, command)
     except RecursionError:
         raise BenchError(f"{where}: a value has brackets in brackets, hundreds deep") from None
-    minutes = None if settings else suite.core_minutes  # it was another suite that took so long
+    minutes = suite.core_minutes
+    if minutes and settings:
+        minutes = _in_proportion(minutes, suite, path, settings)
     return replace(suite, plugins=in_use(suite), core_minutes=minutes)
+
+
+def _in_proportion(
+    minutes: float, suite: Suite, path: Path, settings: Sequence[str]
+) -> float | None:
+    """What a suite takes with these settings, if that of the file, as it is written, takes so many
+    minutes; None where a trial may take another time."""
+    if any(_root(setting) not in MORE_OR_LESS for setting in settings):
+        return None
+    try:
+        written = _resolve(path.stem, str(path), _content(path, ()), "")
+    except BenchError:  # it is valid with the settings alone
+        return None
+    return minutes * len(suite.trials) / len(written.trials)
+
+
+def _root(setting: str) -> str:
+    """The first word of ``dotted.key=value``."""
+    return setting.partition("=")[0].partition(".")[0].strip()
 
 
 def _content(path: Path, settings: Sequence[str]) -> dict[str, Any]:
@@ -135,7 +161,14 @@ def _plugins_of(where: str, content: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refusal(where: str, mistakes: Sequence[str]) -> BenchError:
-    return BenchError("\n  ".join([f"{where}:", *mistakes]))
+    """All mistakes; where ``--set dataset.use=NAME`` has left options of another one, how to leave
+    them out."""
+    hints = [
+        f"to leave out what the suite says of another {table}: --set '{table}={{use=\"{name}\"}}'"
+        for table, name in re.findall(r"--set '?(dataset|model)\.use=[\"']?(\w+)", where)
+        if any(each.startswith(f"{table}.") for each in mistakes)
+    ]
+    return BenchError("\n  ".join([f"{where}:", *mistakes, *hints]))
 
 
 def _apply(content: dict[str, Any], setting: str) -> None:
@@ -254,8 +287,12 @@ def _attack(label: str, entry: dict[str, Any], mistakes: list[str]) -> AttackCho
     """An attack with its options, and with how many pairs it gets."""
     pairs = entry.pop("pairs", None)
     found = component("attack", label, entry, ATTACKS, mistakes)
-    if pairs is not None and (isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 2):
-        mistakes.append(f"attacks.{label}.pairs = {pairs!r}: should be a whole number from 2")
+    whole = isinstance(pairs, int) and not isinstance(pairs, bool)
+    if pairs is not None and not (whole and 2 <= pairs < 2**63):
+        mistakes.append(
+            f"attacks.{label}.pairs = {pairs!r}: should be a whole number from 2, and at most the "
+            "images that the attacker has"
+        )
         return None
     if found is None:
         return None

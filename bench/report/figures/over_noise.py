@@ -90,7 +90,7 @@ def _write_beside(axes: Axes, place: int, group: str, accuracies: str) -> None:
 
 def _message(board: Board, table: pd.DataFrame) -> str:
     better, worse = table.better.sum(), table.worse.sum()
-    counts = f"{better or 'none'} of {len(table)} defenses"
+    counts = f"{better or 'none'} of {len(table)} swept defenses"
     verb = "is" if better < 2 else "are"
     less = f", {worse} to be worse" if worse else ""
     return f"{board.suite.name}: {counts} {verb} shown to beat noise{less} (FVU)"

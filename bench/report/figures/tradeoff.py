@@ -16,7 +16,7 @@ from smashbench.bench.report.published import published_points
 from smashbench.bench.report.style import SOFT, Mark, marks
 from smashbench.bench.report.text import number
 from smashbench.bench.report.verdict import headline
-from smashbench.bench.report.view import EXPLAINED, Panel, View, names, panels, view
+from smashbench.bench.report.view import EXPLAINED, FLOORS, Panel, View, names, panels, view
 
 COLUMNS = 3
 """Panels beside each other, where every group has its own."""
@@ -50,12 +50,15 @@ def _draw(metric: Metric, board: Board) -> Canvas:
         _panel(axes, panel, board, metric, shown.within(panel), styles)
         for axes, panel in zip(grid, each, strict=False)
     ]
-    canvas.supxlabel(ACCURACY.label, fontsize="medium")
+    notes = ["hollow: flagged"] if shown.doubted else []
+    notes += ["grey: defenses of other panels"] if len(each) > 1 else []
+    label = f"{ACCURACY.label} ({', '.join(notes)})" if notes else ACCURACY.label
+    canvas.supxlabel(label, fontsize="medium")
     canvas.supylabel(f"worst-case {metric.axis}", fontsize="medium")
     said = metric.name in ("fvu", "mse")  # who beats noise is tested in FVU
     told = headline(board) if said else f"{board.suite.name}: {metric.axis} against accuracy"
     if published_points(board.suite, metric.name):
-        told += "; hollow: as published"
+        told += "; grey rings: as published"
     write_title(canvas, told)
     for axes, own in zip(grid, texts, strict=False):
         write(axes, own)
@@ -89,7 +92,7 @@ def _panel(
         axes.invert_yaxis()
     elif metric.bounds[0] == 0 and shown.y[0] < 0.3 * shown.y[1]:
         axes.set_ylim(bottom=0)
-    _floors(axes, shown, metric)
+    _floors(axes, shown, metric, FLOORS if panel.title else EXPLAINED)
     _beyond(axes, [row for row in shown.beyond if row.defense in panel.defenses], styles)
     corner: Any = {"ha": "right", "va": "top", "transform": axes.transAxes, "color": SOFT}
     axes.text(0.995, 0.995, "better \N{NORTH EAST ARROW}", fontsize="small", **corner)
@@ -140,14 +143,14 @@ def _curve(
     ]
 
 
-def _floors(axes: Axes, shown: View, metric: Metric) -> None:
+def _floors(axes: Axes, shown: View, metric: Metric, called: dict[str, str]) -> None:
     """Lines, of which close ones share a text at the first, and those beyond the axis as a text
     with an arrow."""
     named: dict[float, list[str]] = {}
     for name, value in shown.floors.items():
         axes.axhline(value, color=SOFT, linewidth=0.8, linestyle=(0, (6, 3)))
         near = (at for at in named if abs(value - at) < CLOSE * (shown.y[1] - shown.y[0]))
-        named.setdefault(next(near, value), []).append(EXPLAINED.get(name, name))
+        named.setdefault(next(near, value), []).append(called.get(name, name))
     for value, words in named.items():
         where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         style: Any = {"xytext": (0, 2), "fontsize": "x-small", "color": SOFT}

@@ -1,0 +1,57 @@
+"""A run that is interrupted says what of a folder is of other code, as it is then."""
+
+from pathlib import Path
+
+import pytest
+
+from smashbench.bench.report.rows import read
+from smashbench.bench.run import execute
+from smashbench.bench.run.engines import RunOptions
+from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite
+
+
+@pytest.fixture
+def aged(tiny, tiny_copy) -> tuple[Suite, Path]:
+    """As if the code of both attacks on ``noise`` had changed since."""
+    store = Store(tiny_copy)
+    for trial in tiny.attacks[2:]:
+        store.write(store.attack(trial.key).model_copy(update={"source": "0" * 16}))
+    return tiny, tiny_copy
+
+
+def interrupted(suite: Suite, folder: Path, monkeypatch, done: list[str]) -> None:
+    """Runs it until some trials are done."""
+
+    def some(*_) -> int:
+        store = Store(folder)
+        for key in done:
+            source = store.attack(suite.attacks[0].key).source
+            store.write(store.attack(key).model_copy(update={"source": source}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(execute, "_run", some)
+    with pytest.raises(KeyboardInterrupt):
+        execute.execute(suite, RunOptions(folder))
+
+
+def test_what_was_not_done_again_stays_flagged(aged, monkeypatch):
+    suite, folder = aged
+    mean, gmm = (trial.key for trial in suite.attacks[2:])
+    interrupted(suite, folder, monkeypatch, [])
+    assert read_suite(folder).of_other_code == {mean, gmm}
+    assert "outdated" in read(folder).rows[1].flags
+    interrupted(suite, folder, monkeypatch, [mean])
+    assert read_suite(folder).of_other_code == {gmm}
+    assert "outdated" in read(folder).rows[1].flags
+
+
+def test_a_kill_leaves_the_flags_of_before(aged, monkeypatch):
+    """Nothing of the run's own comes to say what it did."""
+    suite, folder = aged
+    saved = []
+    save = execute._save
+    monkeypatch.setattr(execute, "_save", lambda *a, **k: (save(*a, **k), saved.append(a[2])))
+    interrupted(suite, folder, monkeypatch, [])
+    assert saved[0] == {trial.key for trial in suite.attacks[2:]}
