@@ -21,13 +21,10 @@ def test_the_row_to_take_is_one_as_trained_whose_attacks_had_converged():
     assert to_take(made, 0.005) is None
     _, two, _ = answers(made)
     left = estimate(clear.worst("fvu"), 2)
-    told = f"as trained, where attacks had converged: cem 1, {left} (accuracy .930)"
-    assert told in two.details
+    assert two.details[0] == f"the row to take: cem 1, FVU {left} (accuracy .930)"
     for each in made.rows:
         each.flags.append("not_converged")
-    assert (
-        answers(made)[1].details[1].endswith("no row this accurate has attacks that had converged")
-    )
+    assert answers(made)[1].details[0].startswith("no row to take: attacks on all that are")
     assert to_take(board(sure("cem", 1, 0.93, 0.03)), 0.05) is None
 
 

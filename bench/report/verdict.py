@@ -43,13 +43,13 @@ def _answer(loss: Loss, board: Board) -> Answer:
     if best is None:
         return Answer(what, "no defense is that accurate", [])
     digits = METRICS["fvu"].digits
-    details = [f"highest FVU: {best.defense} {estimate(best.fvu, digits)}"]
+    highest = f"highest FVU between strengths: {best.defense} {estimate(best.fvu, digits)}"
+    if noise and noise is not best:
+        highest += f"; noise {estimate(noise.fvu, digits)}"
+    details = [_to_take(board, loss.drop), highest]
     others = [each for each in loss.defenses if each.role == "defense"]
-    details.append(_to_take(board, loss.drop))
     if not others:
         return Answer(what, "nothing but noise is that accurate", details)
-    if noise and noise is not best:
-        details[0] += f"; noise {estimate(noise.fvu, digits)}"
     if not any(each.over_noise for each in others):
         details.append(_why_not_compared(loss))
         return Answer(what, "not compared with noise", details)
@@ -73,13 +73,13 @@ def _answer(loss: Loss, board: Board) -> Answer:
 
 
 def _to_take(board: Board, drop: float) -> str:
-    """Which row, as it was trained: the highest value lies between two of them as a rule."""
+    """As it was trained: the highest value lies between two rows, as a rule."""
     row = to_take(board, drop)
     if row is None:
-        return "as trained: no row this accurate has attacks that had converged"
+        return "no row to take: attacks on all that are this accurate had not converged"
     fvu = estimate(row.worst("fvu"), METRICS["fvu"].digits)
     accuracy = number(row.accuracy.mean, ACCURACY.digits)
-    return f"as trained, where attacks had converged: {row.label}, {fvu} (accuracy {accuracy})"
+    return f"the row to take: {row.label}, FVU {fvu} (accuracy {accuracy})"
 
 
 def _why_not_compared(loss: Loss) -> str:
