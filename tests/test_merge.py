@@ -232,3 +232,18 @@ def test_of_two_versions_of_a_submission_the_later_one_counts(tmp_path):
     assert [store.attack(t.key).metrics["mse"].mean for t in suite.attacks] == [
         Store(tmp_path / "v2").attack(suite.attacks[0].key).metrics["mse"].mean
     ]
+
+
+def test_options_that_python_calls_equal_and_keys_do_not_are_told_apart(tmp_path):
+    """1 and 1.0: their trials have other keys, and would be counted as more trainings of a row."""
+    for name, value in (("whole", 1), ("real", 1.0)):
+        plain = victim_trial("cem", 1.0)
+        defense = plain.victim.defense.model_copy(update={"options": {"k": value}})
+        config = plain.victim.model_copy(update={"defense": defense})
+        victim = Trial(key_of(config), config)
+        trial = attack_trial(victim, "gmm")
+        keep_victim(Store(tmp_path / name), victim)
+        keep_attack(Store(tmp_path / name), trial)
+        save_suite(Suite(name, "", (victim,), (trial,)), tmp_path / name)
+    merged, _ = merge([tmp_path / "whole", tmp_path / "real"])
+    assert [t.victim.defense.label for t in merged.victims] == ["cem", "cem (real)"]

@@ -8,7 +8,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.store.record import Arrays, FinishedRecord, Record, agreed
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.config import AttackConfig
+from smashbench.bench.suite.config import AttackConfig, canonical
 from smashbench.bench.suite.trial import Suite, Trial
 
 
@@ -96,9 +96,9 @@ def _check_facts(folders: Sequence[Path], suites: Sequence[Suite]) -> None:
 def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[str, Trial]:
     """The trials of all suites by key; what means something else in an earlier folder carries the
     name of its own."""
-    meanings: dict[tuple[object, ...], object] = {}
+    meanings: dict[tuple[object, ...], str] = {}
 
-    def own_name(name: str, sort: tuple[object, ...], meaning: object, folder: Path) -> str:
+    def own_name(name: str, sort: tuple[object, ...], meaning: str, folder: Path) -> str:
         """The name, or where it means something else already, with the folder's."""
         for label in (name, f"{name} ({folder.resolve().name})", f"{name} ({folder.resolve()})"):
             if meanings.setdefault((label, *sort), meaning) == meaning:
@@ -109,14 +109,15 @@ def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[s
     for folder, suite in zip(folders, suites, strict=True):
         for trial in suite.victims:
             defense = trial.victim.defense
-            sort, meaning = ("defense", defense.strength), {**dict(trial.victim), "seed": None}
+            sort = ("defense", defense.strength)
+            meaning = canonical(trial.victim.model_copy(update={"seed": 0}))
             label = own_name(defense.label, sort, meaning, folder)
             renamed = defense.model_copy(update={"label": label})
             config = trial.victim.model_copy(update={"defense": renamed})
             trials.setdefault(trial.key, Trial(trial.key, config, trial.parent))
         for trial in suite.attacks:
             assert trial.attack
-            label = own_name(trial.attack.label, ("attack",), trial.attack, folder)
+            label = own_name(trial.attack.label, ("attack",), canonical(trial.attack), folder)
             attacking = AttackConfig(
                 victim=trials[str(trial.parent)].victim,
                 attack=trial.attack.model_copy(update={"label": label}),
