@@ -11,6 +11,7 @@ from smashbench.attacks.map import Map
 from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.plug_and_play import PlugAndPlay
+from smashbench.attacks.quantile_decoder import QuantileDecoder
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.reference_decoder import ReferenceDecoder
 from smashbench.attacks.ridge import Ridge
@@ -31,6 +32,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "stolen_query_decoder": StolenQueryDecoder,
     "reference_decoder": ReferenceDecoder,
     "mask_decoder": MaskDecoder,
+    "quantile_decoder": QuantileDecoder,
     "averaging": Averaging,
     "set_decoder": SetDecoder,
     "flow": Flow,

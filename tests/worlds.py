@@ -57,6 +57,7 @@ SMALL = {
     "query_decoder": QUICK,
     "stolen_query_decoder": QUICK | {"copy_steps": 10, "copy_width": 8},
     "mask_decoder": QUICK,
+    "quantile_decoder": QUICK,
     "averaging": QUICK | {"releases": 1},
     "set_decoder": QUICK | {"releases": 1},
     "map": QUICK | {"steps": 5},
