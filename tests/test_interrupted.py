@@ -47,6 +47,16 @@ def test_what_was_not_done_again_stays_flagged(aged, monkeypatch):
     assert "outdated" in read(folder).rows[1].flags
 
 
+def test_a_victim_whose_weights_are_not_there_stays_flagged(tiny, tiny_copy, monkeypatch):
+    """As in a pack: it is kept on request, and its weights are nobody's need."""
+    store, victim = Store(tiny_copy), tiny.victims[1]
+    store.write(store.victim(victim.key).model_copy(update={"source": "0" * 16}))
+    store.victim_path(victim.key).unlink()
+    monkeypatch.setattr(execute, "_run", lambda *_: 0)
+    execute.execute(tiny, RunOptions(tiny_copy, keep_outdated=True))
+    assert victim.key in read_suite(tiny_copy).kept
+
+
 def test_a_kill_leaves_the_flags_of_before(aged, monkeypatch):
     """Nothing of the run's own comes to say what it did."""
     suite, folder = aged

@@ -16,7 +16,7 @@ from smashbench.bench.run.estimates import Estimates
 from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
-from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of
+from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of, survey
 from smashbench.bench.store.files import stamp_of
 from smashbench.bench.store.saved_suite import check_folder, keep_sources, save_suite
 from smashbench.bench.store.store import Store
@@ -66,8 +66,8 @@ def execute(
             failures += _run(suite, left, options, standings)
     finally:  # what was done again, however this ended, is of other code no more
         if old:
-            again = {t.key: standing_of(t, store, keep=keep) for t in suite.trials if t.key in old}
-            _save(suite, options, _of_other_code(again), wanted=keep)
+            now = survey(suite, store, keep=keep)
+            _save(suite, options, _of_other_code(now), wanted=keep)
     return failures
 
 
