@@ -184,7 +184,7 @@ def _suite(folder):
         lines += [f"[defenses.{name}]"]
         if isinstance(_default(name), float):
             lines += ["strengths = [0.1]"]
-        options = {k: v for k, v in _options(name).items() if name != "noise"}
+        options = {k: v for k, v in _options(name).items() if k != DEFENSES[name].strength}
         lines += [f"{key} = {value}" for key, value in options.items()]
     for name in ATTACKS:
         options = SMALL.get(name, {}) | (
