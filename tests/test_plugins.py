@@ -244,11 +244,18 @@ def test_what_no_suite_could_make_is_refused_when_it_is_loaded(write, source, wo
     assert not LOADED
 
 
-def test_a_defense_that_cannot_be_made_is_one_error_with_its_line(write, refused):
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("self.by = by / 0", "ZeroDivisionError: float division by zero"),
+        ("raise SystemExit('no')", "SystemExit: no"),
+    ],
+)
+def test_a_defense_that_cannot_be_made_is_one_error_with_its_line(write, refused, statement, error):
     """Whatever its constructor raises, alone and in a stack."""
-    path = write(DEFENSE.replace("self.by = by", "self.by = by / 0"))
-    line = path.read_text().splitlines().index("        self.by = by / 0") + 1
-    where = f"cannot be made: ZeroDivisionError: float division by zero (mine.py, line {line})"
+    path = write(DEFENSE.replace("self.by = by", statement))
+    line = path.read_text().splitlines().index(f"        {statement}") + 1
+    where = f"cannot be made: {error} (mine.py, line {line})"
     for defense in ("shift={}", 'both={use=["noise","shift"]}'):
         label = defense.partition("=")[0]
         command = ["run", "smoke", "--plugin", path, "--dry-run", "--set", f"defenses.{defense}"]

@@ -35,7 +35,7 @@ def refusal(config: DefenseConfig | StackConfig) -> str:
             made.stand_on(made.noise)
         except ValueError as error:
             return str(error)
-        except Exception as error:  # of a defense of somebody's own
+        except (Exception, SystemExit) as error:  # of a defense of somebody's own
             where = [place_in(DEFENSES[part.name], error) for part in config.parts]
             return f"cannot be made: {type(error).__name__}: {error}{''.join(dict.fromkeys(where))}"
     return ""
