@@ -57,7 +57,8 @@ def growing(x: torch.Tensor) -> torch.Tensor:
         (lambda x: np.fft.fft2(x.numpy()), "the encoder returns complex numbers"),
         (lambda x: x.numpy().astype(object), "the encoder returns holds Python objects: should be"),
         (lambda x: x.numpy().astype(str), "the encoder returns holds <U.*: should be numbers"),
-        (growing, r"returns \(2,\) for an image of one batch and \(64,\) of another"),
+        (lambda x: x.flatten(1)[:, 9999:], r"returns \(8, 0\), no number for an image: what did"),
+        (growing, r"returns \(8,\) for an image of one batch and \(2,\) of another"),
     ],
 )
 def test_what_an_encoder_may_not_return_is_one_error(model, words):

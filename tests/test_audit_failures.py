@@ -1,18 +1,22 @@
 """Attacks whose reconstructions have no score: left out, said, and never taken for privacy."""
 
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
-from smashbench.attacks.base import Attack
+from smashbench.attacks.base import Attack, OversizedError
 from smashbench.attacks.mean import Mean
 from smashbench.bench import audit
-from smashbench.bench.auditing import plan
+from smashbench.bench.auditing import curves, plan
+from smashbench.bench.auditing.budget import Clock, Pace
 from smashbench.bench.auditing.checks import check_features
 from smashbench.bench.auditing.limits import check
 from smashbench.bench.auditing.pairs import images_of, pairs_of
+from smashbench.bench.auditing.plan import Situation
 from smashbench.bench.auditing.prepare import prepared
+from smashbench.bench.auditing.settings import SWEPT
 from smashbench.bench.auditing.world import LeftOutError
 from smashbench.bench.errors import BenchError
 from smashbench.bench.experiment.metrics import METRICS
@@ -64,6 +68,45 @@ def test_an_audit_of_which_nothing_is_left_says_why(monkeypatch):
         pytest.raises(BenchError, match=r"could be run, .* mean: what it .* knn: no time"),
     ):
         audit(images=x, features=z, minutes=SOON)
+
+
+def test_decoders_without_a_result_are_missed_in_every_curve(monkeypatch):
+    """They alone see what is missing: without them, settings that leave something out are left
+    out, and the other points say that attackers can do better."""
+    x, z = pairs()
+    world, *_ = prepared(pairs_of(images_of(x, None, None), z, None, None), None, None, **DEALT)
+    monkeypatch.setattr(curves, "trained", lambda fit: {"decoder": Lost()})
+    monkeypatch.setattr(plan, "pace_of", lambda z, x, width: Pace(0.0, 0.01, 0.0))
+    now = Situation(world, Clock(300, shown=False), False, 4.0)
+    with cells_inside():
+        points, short = curves.knowledge(now)
+        rows, short_too = curves.what_if(now)
+    why = r" \(what it rebuilds cannot be scored: .*\): attackers can do better\."
+    assert re.fullmatch(f"There is no decoder at 2 of 2 points{why}", short)
+    kept = {name for name, swept in SWEPT.items() if not swept.masks}
+    assert len(points) == 2
+    assert {each.defense for each in rows} == {"none", *kept}
+    assert re.match(f"There is no decoder at {len(rows)} of {len(rows)} settings{why}", short_too)
+    for left_out in ("topk 50% dropped", "topk 90% dropped", "dropout 50% dropped"):
+        assert left_out in short_too
+    assert short_too.endswith("since closed forms do not see which features are missing.")
+
+
+def test_flattened_maps_that_no_decoder_holds_are_named(monkeypatch):
+    """More time would change nothing: the reason stands in the curves and in the limits."""
+
+    def large(z, x, width):
+        raise OversizedError("a map would need 8.8 GiB, more than 4")
+
+    x, z = pairs()
+    monkeypatch.setattr(plan, "pace_of", large)
+    with cells_inside():
+        report = audit(images=x, features=z.flatten(1), minutes=SOON)
+    why = "a map would need 8.8 GiB, more than 4; maps and tokens should be given as such, not"
+    assert report.left_out["decoder"].startswith(why)
+    assert f"There is no decoder at 2 of 2 points ({why}" in report.short["knowledge"]
+    (told,) = check(report, [("fvu", 0.001)])
+    assert told.startswith(f"no decoder was trained, so no limit is shown to be kept: {why}")
 
 
 def rounded(x, guess):

@@ -28,6 +28,20 @@ def report():
         return audit(images=x, features=z, minutes=SOON)
 
 
+def test_folders_that_are_links_are_followed_once(tmp_path):
+    """A link to a folder of a class is that class; one that leads back is not followed."""
+    for place in ("photographs/cat", "elsewhere"):
+        (tmp_path / place).mkdir(parents=True)
+        for n in range(3):
+            Image.new("RGB", (16, 16), (40 * n + 40, len(place), 9)).save(
+                tmp_path / place / f"{n}.png"
+            )
+    top = tmp_path / "photographs"
+    (top / "dog").symlink_to(tmp_path / "elsewhere")
+    (top / "cat" / "back").symlink_to(top)
+    assert images_of(str(top), None, 16).folders.tolist() == [0, 0, 0, 1, 1, 1]
+
+
 def suites(folder: Path, how: str) -> Path:
     """A folder with what a suite leaves: both files, its records alone, or packed."""
     if how == "packed":

@@ -6,12 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from smashbench.attacks.class_mean import ClassMean
 from smashbench.bench import audit
 from smashbench.bench.auditing.pairs import images_of, pairs_of
 from smashbench.bench.auditing.prepare import prepared
 from smashbench.bench.auditing.tuned import tuned_accuracy
 from smashbench.bench.errors import BenchError
 from tests.audited import DEALT, SOON, encoder, pairs
+from tests.inside import cells_inside
 
 
 def test_a_head_is_tuned_to_what_leaves_the_client():
@@ -43,3 +45,54 @@ def test_tuned_heads_have_a_column_and_need_a_module(tmp_path):
     for head in (None, lambda z: z.flatten(1)[:, :3]):
         with pytest.raises(BenchError, match=r"needs a --head that is a torch\.nn\.Module"):
             audit(images=x, features=z, labels=y, head=head, tune_head=True, minutes=SOON)
+
+
+class Frozen(nn.Module):
+    """No gradient reaches what it has."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 3)
+
+    @torch.inference_mode()
+    def forward(self, z):
+        return self.linear(z.flatten(1))
+
+
+def test_a_head_that_no_gradient_reaches_is_refused_before_anything_runs():
+    x, z = pairs()
+    with pytest.raises(BenchError, match="no gradient reaches the parameters of the --head; take"):
+        audit(
+            images=x,
+            features=z,
+            labels=torch.arange(200) % 3,
+            head=Frozen(),
+            tune_head=True,
+            minutes=SOON,
+        )
+
+
+@pytest.mark.parametrize("labels", [None, torch.arange(200) % 3])
+def test_a_head_may_have_more_classes_than_labels_say(labels):
+    """The floor of the class means is that of all classes that it tells apart."""
+    x, z = pairs()
+    torch.manual_seed(0)
+    head = nn.Sequential(nn.Flatten(), nn.Linear(32, 12))
+    world, *_ = prepared(pairs_of(images_of(x, None, None), z, labels, None), None, head, **DEALT)
+    assert world.split.classes == 12
+    with torch.no_grad():
+        assert head(world.z_test).argmax(1).max() > 2
+    with cells_inside():
+        found = world.attack("class_mean", ClassMean())
+    assert found.results.kind == "floor"
+
+
+def test_classes_that_no_image_is_of_take_no_memory():
+    """The floors of sparse labels are those of the same labels, numbered."""
+    x, z = pairs()
+    sparse = torch.tensor([5, 700_000, 999_999])[torch.arange(200) % 3]
+    found = [
+        prepared(pairs_of(images_of(x, None, None), z, labels, None), None, None, **DEALT)[0].floors
+        for labels in (sparse, torch.arange(200) % 3)
+    ]
+    assert found[0] == found[1]

@@ -1,5 +1,6 @@
 """What keeps a limit of an audit from being kept."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +76,10 @@ def test_the_strongest_trained_attack_has_to_have_converged():
     closed = attack("ridge", (0.6, 0.55, 0.65), kind="closed_form")
     (told,) = check(report(closed, several), LIMIT)
     assert told.startswith("no decoder was trained")
+    assert told.endswith("give a larger --budget")
+    large = {"decoder": "17,000 features need 8.8 GiB; maps should be given as such"}
+    (told,) = check(replace(report(closed), left_out=large), LIMIT)
+    assert told == f"no decoder was trained, so no limit is shown to be kept: {large['decoder']}"
 
 
 def test_an_attack_without_a_result_keeps_no_limit():

@@ -85,7 +85,8 @@ def audit(
     count = len(pairs.images)
     del pairs  # what was mapped into memory is not needed any more
     if tune_head:
-        check_tunable(world.head if labels is not None else None)
+        tunable = world.head if labels is not None else None
+        check_tunable(tunable, world.victim().protect(world.z_test[:2]))
     now = Situation(world, clock, labels is not None, memory, tune_head)
     now.until = UNTIL["attacks"]
     found, left_out = attacked(now)

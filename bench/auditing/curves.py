@@ -1,13 +1,13 @@
 """How leakage depends on what the attacker has, and on what would be done at inference."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from math import prod
 from typing import NamedTuple
 
 import torch
 
 from smashbench.attacks import Attack
+from smashbench.bench.auditing.budget import Fit
 from smashbench.bench.auditing.plan import Situation, closed_forms, strongest, trained
 from smashbench.bench.auditing.settings import PROJECTED, SWEPT, Setting, settings_of
 from smashbench.bench.auditing.tuned import MOST_SECONDS, tuned_accuracy
@@ -56,19 +56,17 @@ def knowledge(now: Situation) -> tuple[list[CurvePoint], str]:
     sizes: list[int] = []
     while (size := FEWEST * FACTOR ** len(sizes)) < 0.7 * now.pairs:
         sizes.append(size)
-    points, decoded = [], 0
+    points, missing = [], []
     for number, size in enumerate(sizes):
         now.clock.say(f"knowledge curve: {size} pairs")
         fit = now.pace.within(now.seconds(1 / (len(sizes) - number)), size)
         world = now.world.with_pairs(torch.arange(size))
-        if found := _run(world, closed_forms(now, size) | trained(fit)):
+        found, lost = _run(world, closed_forms(now, size) | trained(fit))
+        if found:
             best = strongest(found)
             points.append(CurvePoint(size, best.name, best.estimates))
-            decoded += fit is not None
-    if decoded == len(points):
-        return points, ""
-    which = f"{len(points) - decoded} of {len(points)} points"
-    return points, f"There was no time for a decoder at {which}: attackers can do better there."
+            missing += _no_decoder(now, fit, lost)
+    return points, _without(missing, f"{len(points)} points")
 
 
 Tried = tuple[Setting, list[AuditedAttack]]
@@ -85,18 +83,19 @@ def what_if(now: Situation) -> tuple[list[WhatIf], str]:
 
 def _attacked_settings(now: Situation) -> tuple[list[Tried], str]:
     """All settings, attacked alike, in the order of ``SWEPT``, and what is short of that. Those
-    that tell by what is missing are left out where there is no time for a decoder, which alone
-    among the attacks sees that."""
+    that tell by what is missing are left out where there is no decoder, which alone among the
+    attacks sees that."""
     world = now.world
     settings = list(settings_of(world))
     now.clock.say("what if: nothing is done")
     started = now.clock.spent
-    plain = _run(world, closed_forms(now, now.pairs))
+    plain, _ = _run(world, closed_forms(now, now.pairs))
     closed = 2 * (now.clock.spent - started)  # noise and the like are drawn twice
     fit = now.pace.within(now.seconds(1 / (len(settings) + 1)) - closed, now.pairs)
-    by_place = {-1: (Setting("none", "", None), plain + _run(world, trained(fit)))}
+    decoded, lost = _run(world, trained(fit))
+    by_place = {-1: (Setting("none", "", None), plain + decoded)}
     places = [n for n, each in enumerate(settings) if fit or not SWEPT[each.name].masks]
-    late = 0
+    late, left_out, missing = 0, [] if fit else [*MASKED], _no_decoder(now, fit, lost)
     for place in sorted(places, key=lambda n: settings[n].rank):
         setting = settings[place]
         if setting.rank and not now.clock.left:  # one of each is tried at any rate
@@ -104,8 +103,14 @@ def _attacked_settings(now: Situation) -> tuple[list[Tried], str]:
             continue
         now.clock.say(f"what if: {setting.name} {setting.words}")
         attacks = closed_forms(now, now.pairs) | trained(fit)
-        by_place[place] = setting, _run(world, attacks, setting.defense)
-    short = _short(late, prod(world.feature_shape), decoded=fit is not None)
+        found, lost = _run(world, attacks, setting.defense)
+        none = _no_decoder(now, fit, lost)
+        if none and SWEPT[setting.name].masks:
+            left_out.append(f"{setting.name} {setting.words}")
+            continue
+        by_place[place] = setting, found
+        missing += none
+    short = _short(now, late, _without(missing, f"{len(by_place)} settings"), left_out)
     return [by_place[place] for place in sorted(by_place)], short
 
 
@@ -122,28 +127,48 @@ def _point(now: Situation, setting: Setting, attacked: list[AuditedAttack], *, o
     return WhatIf(setting.name, setting.words, best.name, best.estimates, accuracy, tuned)
 
 
-def _short(late: int, features: int, *, decoded: bool) -> str:
+MASKED = tuple(name for name, swept in SWEPT.items() if swept.masks)
+"""Defenses that tell something by what is missing."""
+
+
+def _no_decoder(now: Situation, fit: Fit | None, lost: Mapping[str, str]) -> list[str]:
+    """Why there is no decoder at a point; empty where there is one."""
+    if fit is None:
+        return [now.oversized or "no time"]
+    return [lost["decoder"]] if "decoder" in lost else []
+
+
+def _without(missing: list[str], points: str) -> str:
+    """That so many of the points have no decoder, and why; empty where all have one."""
+    if not missing:
+        return ""
+    why = "; ".join(dict.fromkeys(missing))
+    return f"There is no decoder at {len(missing)} of {points} ({why}): attackers can do better."
+
+
+def _short(now: Situation, late: int, undecoded: str, left_out: list[str]) -> str:
     """What the points fall short of, in words."""
-    told = []
+    told = [undecoded] if undecoded else []
     if late:
         told.append(f"The time was up before {late} settings were tried.")
-    if not decoded:
-        names = " and ".join(name for name, swept in SWEPT.items() if swept.masks)
+    if left_out:
         told.append(
-            "There was no time for decoders: attackers can do better than the closed forms here, "
-            f"and {names} were left out, since closed forms do not see which features are missing."
+            f"Left out: {', '.join(left_out)}, since closed forms do not see which features are "
+            "missing."
         )
-    if features > PROJECTED:
+    if prod(now.world.feature_shape) > PROJECTED:
         told.append(f"Projections were left out: they are tried up to {PROJECTED} features.")
     return " ".join(told)
 
 
 def _run(
     world: World, attacks: Mapping[str, Attack], defense: Defense | None = None
-) -> list[AuditedAttack]:
-    """Those of the attacks that could be run."""
-    found = []
+) -> tuple[list[AuditedAttack], dict[str, str]]:
+    """Those of the attacks that could be run, and why the others could not."""
+    found, lost = [], {}
     for name, attack in attacks.items():
-        with suppress(LeftOutError):
+        try:
             found.append(world.attack(name, attack, defense))
-    return found
+        except LeftOutError as error:
+            lost[name] = str(error)
+    return found, lost

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,8 @@ class Dumped(nn.Module):
 
 
 class Called(nn.Module):
-    """Somebody's encoder or head: a module, or any function of a batch. It is given a copy, and
-    may work in place.
+    """Somebody's encoder or head: a module, or any function of a batch. It is given a copy, laid
+    out as ``view`` expects it, and may work in place.
 
     Args:
         function: takes a tensor (B, ...) and returns a tensor or an array of B rows.
@@ -47,7 +47,7 @@ class Called(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         try:
-            found = self.function(x.clone())
+            found = self.function(x.clone(memory_format=torch.contiguous_format))
         except (Exception, SystemExit) as error:
             batch = f"a batch {tuple(x.shape)} of float32"
             why = f"{type(error).__name__}: {error}"
@@ -67,6 +67,11 @@ class Called(nn.Module):
                 "return torch.view_as_real(z)"
             )
         shape = tuple(found.shape[1:])
+        if 0 in shape:
+            raise BenchError(
+                f"the {self.what} returns {tuple(found.shape)}, no number for an image: what did "
+                "it cut off?"
+            )
         if shape != (self.shape or shape):
             raise BenchError(
                 f"the {self.what} returns {self.shape} for an image of one batch and {shape} of "
@@ -74,6 +79,21 @@ class Called(nn.Module):
             )
         self.shape = shape
         return found.float()
+
+
+class Method(nn.Module):
+    """A method of a module as a module: copied, frozen and moved with all that it uses.
+
+    Args:
+        bound: the method.
+    """
+
+    def __init__(self, bound: MethodType) -> None:
+        super().__init__()
+        self.owner, self.function = bound.__self__, bound.__func__
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self.owner, x)
 
 
 class OneOf(Defense):
@@ -140,6 +160,8 @@ def called(value: Any, what: str) -> Called:
             f"{option} {value}: the class {found.__name__} needs arguments; name a function "
             "without arguments that makes one"
         )
+    if inspect.ismethod(found) and isinstance(found.__self__, nn.Module):
+        found = Method(found)
     if isinstance(found, nn.Module):  # it is frozen here, and stays as it is elsewhere
         with suppress(Exception), torch.no_grad():  # a copy of TorchScript needs no gradients
             found = deepcopy(found)
@@ -152,15 +174,16 @@ def called(value: Any, what: str) -> Called:
 
 
 def _makes(function: Callable[..., Any]) -> bool:
-    """Whether it takes no argument, and so makes what is meant."""
+    """Whether it takes no argument, and so makes what is meant. A function of any number of
+    arguments, as a decorator may leave it, takes a batch."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    return not any(
-        each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        for each in parameters
-    )
+    takes = {each.kind for each in parameters if each.default is each.empty}
+    takes.discard(inspect.Parameter.VAR_KEYWORD)
+    any_number = inspect.Parameter.VAR_POSITIONAL
+    return not takes or (isinstance(function, type) and takes == {any_number})
 
 
 def _loaded(value: str | Path, option: str) -> Any:

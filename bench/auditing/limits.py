@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from smashbench.bench.auditing.plan import UNTIMELY
 from smashbench.bench.auditing.report import Report
 from smashbench.bench.auditing.world import FEW_GROUPS, AuditedAttack, count_of
 from smashbench.bench.experiment.metrics import METRICS
@@ -39,7 +40,9 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
 def _doubts(report: Report, conditions: list[tuple[str, float]], count: float) -> Iterator[str]:
     """Why no limit is shown to be kept, with so many scored images, or groups of one size."""
     if report.trained is None:
-        yield "no decoder was trained, so no limit is shown to be kept: give a larger --budget"
+        told = report.left_out.get("decoder", UNTIMELY)
+        why = "give a larger --budget" if told == UNTIMELY else told
+        yield f"no decoder was trained, so no limit is shown to be kept: {why}"
     elif not report.trained.results.converged:
         yield (
             f"{report.trained.name}, the strongest attack that is trained, has not converged: a "

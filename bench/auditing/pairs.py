@@ -186,7 +186,8 @@ def _from_folder(folder: Path, size: int) -> Images:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All that lies in a folder and below it, but for folders.
+    """All that lies in a folder and below it, but for folders. Links are followed, to every folder
+    once.
 
     Raises:
         OSError: one of the folders cannot be read; without its images, others would be numbered
@@ -196,7 +197,11 @@ def _files(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise error
 
-    for place, _, names in os.walk(folder, onerror=refuse):
+    seen = {os.path.realpath(folder)}
+    for place, below, names in os.walk(folder, onerror=refuse, followlinks=True):
+        real = {os.path.realpath(Path(place, name)): name for name in sorted(below, reverse=True)}
+        below[:] = sorted(name for path, name in real.items() if path not in seen)
+        seen |= real.keys()
         yield from (Path(place, name) for name in names)
 
 
@@ -214,6 +219,11 @@ def pairs_of(
         if found.ndim < least:
             wanted = "(N, R, ...) for R releases of each image" if repeated else "(N, ...)"
             raise BenchError(f"features {tuple(found.shape)}: should be {wanted}")
+        if 0 in found.shape[1:]:
+            raise BenchError(
+                f"features {tuple(found.shape)}: there is no number for an image; was a part cut "
+                "out that they do not have?"
+            )
         if found.is_complex() or found.dtype == torch.bool:
             raise BenchError(f"features are {_type(found)}: should be real numbers")
         _same_count("features", len(found), images)

@@ -85,7 +85,8 @@ class Situation:
         try:
             return pace_of(z, self.world.split.aux.x[:256], WIDTH)
         except OversizedError as error:
-            self.oversized = str(error)
+            flat = "; maps and tokens should be given as such, not flattened"
+            self.oversized = str(error) + flat * (len(self.world.feature_shape) == 1)
             return NEVER
 
     def fit(self, share: float) -> Fit | None:
@@ -130,7 +131,12 @@ Choice = Attack | str
 
 
 def _class_mean(now: Situation) -> Choice:
-    return "needs the head: give --head" if now.world.head is None else ClassMean()
+    if now.world.head is None:
+        return "needs the head: give --head"
+    needed = 8 * now.world.split.classes * (now.pairs + prod(now.world.split.shape)) / 2**30
+    if needed > now.gigabytes / 4:
+        return f"would need {needed:.1f} GiB for so many classes: give a larger --memory"
+    return ClassMean()
 
 
 def _ridge(now: Situation) -> Choice:

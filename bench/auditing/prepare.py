@@ -1,6 +1,7 @@
 """From what a user has to a world that attacks can be run on."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from smashbench.bench.auditing.budget import room
 from smashbench.bench.auditing.checks import check_features, check_order, first_equal
+from smashbench.bench.auditing.evaluated import IMAGES, check_evaluated
 from smashbench.bench.auditing.given import Called, Dumped, Given, called
 from smashbench.bench.auditing.pairs import Pairs
 from smashbench.bench.auditing.world import FEW_GROUPS, LEAST, World, count_of, dealt
@@ -50,6 +52,8 @@ def prepared(
     aux, test = dealt(everyone, test_share, seed)
     if encoder is None and not trust_order:
         check_order(pairs, aux)
+    if encoder:
+        notes += check_evaluated(encoder, pairs.images.take(aux[:IMAGES]).to(device))
     shape = tuple(_features(pairs, encoder, aux[:2]).shape[1:])
     most_aux, most_test = room(pairs.images.shape, shape, gigabytes)
     if min(most_aux, most_test) < LEAST:
@@ -67,14 +71,16 @@ def prepared(
     if encoder:
         notes += check_features(torch.cat([z_aux, z_test]), torch.cat([aux, test]))
     split = _split(pairs, groups, aux, test)
+    floors = _floors(split, test)
+    classifier = None if head is None else called(head, "head").to(device)
     world = World(
         split=split.to(device),
         z_aux=z_aux.to(device),
         z_test=z_test.to(device),
         repeated=pairs.repeated,
         encoder=encoder or Dumped(),
-        head=None if head is None else called(head, "head").to(device),
-        floors=_floors(split, test),
+        head=classifier,
+        floors=floors,
         seed=seed,
     )
     if groups is not None and (count := count_of(groups[test].numpy())) < FEW_GROUPS:
@@ -83,8 +89,12 @@ def prepared(
             f"The scored images are of {number} groups, which say as much as {count:.1f} of one "
             "size: intervals are rough."
         )
-    accuracy, doubts = _accuracy(world, known=pairs.labels is not None)
-    return world, accuracy, notes + doubts
+    if classifier:
+        world, accuracy, more = _classified(world, classifier, known=pairs.labels is not None)
+        return world, accuracy, notes + more
+    if pairs.labels is not None:
+        notes.append("Labels say what a defense would cost with --head alone; there is none.")
+    return world, None, notes
 
 
 def _groups(pairs: Pairs) -> tuple[Tensor | None, list[str]]:
@@ -137,13 +147,22 @@ def _split(pairs: Pairs, groups: Tensor | None, aux: Tensor, test: Tensor) -> Sp
 
 
 def _floors(split: Split, numbers: Tensor) -> Floors:
-    """What needs no attack, on scored images of these numbers (n,).
+    """What needs no attack, on scored images of these numbers (n,). Classes that no image is of,
+    of which there may be any number, take no memory.
 
     Raises:
         BenchError: a metric has no value for some of them.
     """
+    kinds, kind = torch.cat([split.train.y, split.test.y]).unique(return_inverse=True)
+    train, test = kind.split([len(split.train.y), len(split.test.y)])
+    of_kinds = replace(
+        split,
+        train=split.train._replace(y=train),
+        test=split.test._replace(y=test),
+        classes=len(kinds),
+    )
     try:
-        return floors_of(split)
+        return floors_of(of_kinds)
     except ValueError as error:
         pixels = split.test.x.flatten(1)
         flat = numbers[pixels.amax(1) - pixels.amin(1) <= FLAT]
@@ -157,35 +176,36 @@ FLAT = 2.5 / 255
 """Between the pixels of an image of one colour, at most."""
 
 
-def _accuracy(world: World, *, known: bool) -> tuple[Estimate | None, list[str]]:
-    """Of the head, and what is odd about it.
+def _classified(
+    world: World, head: Called, *, known: bool
+) -> tuple[World, Estimate | None, list[str]]:
+    """The world with all classes that a head tells apart, its accuracy, and what is odd about it.
 
     Raises:
         BenchError: it does not go with features or labels.
     """
-    if world.head is None:
-        unused = ["Labels say what a defense would cost with --head alone; there is none."]
-        return None, unused if known else []
     classes = world.split.classes
     z = world.victim().protect(world.z_test)
-    logits = world.head(z[:2])
+    logits = head(z[:2])
     if logits.ndim != 2 or logits.shape[1] < max(classes, 2):
         raise BenchError(
             f"the head returns {tuple(logits.shape)} for two releases: should be (2, classes), and "
             f"labels go up to {classes - 1}"
         )
-    if nan := sum(int(world.head(part).isnan().any(1).sum()) for part in z.split(64)):
+    notes = check_evaluated(head, z)
+    world = replace(world, split=replace(world.split, classes=logits.shape[1]))
+    if nan := sum(int(head(part).isnan().any(1).sum()) for part in z.split(64)):
         raise BenchError(
             f"the head returns NaN for {nan} of {len(z)} images: should be a number for "
             "each class; mend the head, or leave such images out"
         )
     if not known:
-        return None, ["Without --labels nothing says what a defense would cost."]
+        return world, None, [*notes, "Without --labels nothing says what a defense would cost."]
     accuracy = world.accuracy()
     chance = float(world.split.test.y.bincount().max() / len(world.split.test.y))
     if accuracy.low < chance:
-        return accuracy, [
+        notes.append(
             f"The head is right for {accuracy.mean:.1%} of the images, the most frequent class "
             f"alone for {chance:.1%}: do head, features and labels belong together?"
-        ]
-    return accuracy, []
+        )
+    return world, accuracy, notes

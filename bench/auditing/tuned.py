@@ -1,11 +1,12 @@
 """A head that is tuned to a defense: what the server can do about it without another encoder."""
 
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from smashbench.bench.auditing.given import Called
@@ -20,17 +21,30 @@ MOST_SECONDS = 60.0
 """That a head is tuned for."""
 
 
-def check_tunable(head: nn.Module | None) -> None:
+def check_tunable(head: nn.Module | None, z: Tensor) -> None:
     """Refuses a head that no training can change.
+
+    Args:
+        head: None where there is none, or no labels.
+        z: releases (n, ...) that it takes.
 
     Raises:
         BenchError: says what to give instead.
     """
     module = head.function if isinstance(head, Called) else None
-    if not isinstance(module, nn.Module) or not list(module.parameters()):
+    if not head or not isinstance(module, nn.Module) or not list(module.parameters()):
         raise BenchError(
             "--tune-head needs a --head that is a torch.nn.Module with parameters, and --labels"
         )
+    copy = deepcopy(head).requires_grad_(True)
+    with suppress(RuntimeError):
+        found = torch.autograd.grad(copy(z[:2]).sum(), list(copy.parameters()), allow_unused=True)
+        if any(slope is not None for slope in found):
+            return
+    raise BenchError(
+        "--tune-head: no gradient reaches the parameters of the --head; take torch.no_grad, "
+        "torch.inference_mode and detach out of its forward"
+    )
 
 
 def tuned_accuracy(world: World, defense: Defense | None, seconds: float) -> Estimate:

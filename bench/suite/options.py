@@ -44,7 +44,7 @@ def resolve(component: type, options: Mapping[str, Any]) -> dict[str, Any]:
     return options_of(component).model_validate(tuples(options)).model_dump(mode="json")
 
 
-def place_in(component: Any, error: Exception) -> str:
+def place_in(component: Any, error: BaseException) -> str:
     """`` (mine.py, line 3)``: the line of a component's own file that an error came through last;
     empty where it came through none."""
     module = sys.modules.get(getattr(component, "__module__", ""))
