@@ -103,14 +103,14 @@ def to_take(boards: tuple[str, ...] = BOARDS) -> list[str]:
         cells = [f"{points} point{'s' if points > 1 else ''}"]
         for board in boards:
             rows = read(board, "leaderboard")
-            least = rows[rows.defense == "none"].accuracy.iloc[0] - points / 100
+            least = rows[rows.defense == "none"].accuracy.iloc[0] - points / 100 - 1e-9
             known = (rows.defense != "none") & rows.apply(settled, axis=1)
             known &= ~rows["flags"].str.contains("incomplete", na=False)
             rows = rows[known & (rows.accuracy >= least)]
             sweeps = read(board, "leaderboard_by_defense").set_index("defense")
             noise = f"noise {number(sweeps.loc['noise'][f'fvu_at_{points}_points'])}"
             if rows.empty:
-                cells.append(f"none; {noise}")
+                cells.append(f"no row; {noise}")
                 continue
             line = rows.loc[rows.worst_fvu.idxmax()]
             sweep, over = sweeps.loc[line.defense], f"{OVER}_at_{points}_points"

@@ -73,6 +73,12 @@ def test_defenses_at_equal_accuracy_are_below_the_undefended_one():
     assert table.worst_mse.tolist() == pytest.approx([0.02, 0.025, 0.04])
 
 
+def test_no_equal_accuracy_lies_between_a_row_that_works_and_one_that_collapsed():
+    works, collapsed = sure("cem", 1, 0.945, 0.03), sure("cem", 9, 0.15, 0.09)
+    collapsed.least_accuracy = 0.15
+    assert matched(board(sure(*NONE_ROW), works, collapsed)).empty
+
+
 def noise():
     return [row("noise", s, a, e, s) for s, a, e in ((0.1, 0.93, 0.02), (0.4, 0.85, 0.05))]
 

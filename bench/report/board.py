@@ -215,10 +215,12 @@ class Board:
 
     def noise_beside(self, row: Row) -> list[Row]:
         """The complete rows of plain noise that work and have the seeds of a row, and the
-        undefended ones, which are noise of strength 0; nothing where there is no noise but that."""
-        plain = [r for r in self.complete if r.role != "defense" and not r.collapsed]
-        beside = [r for r in plain if r.seeds == row.seeds]
-        return beside if any(r.role == "baseline" for r in beside) else []
+        undefended ones that have these at least, which are noise of strength 0; nothing where there
+        is no noise but that."""
+        plain = [r for r in self.controls if set(r.seeds) >= set(row.seeds)]
+        noise = [r for r in self.complete if r.role == "baseline" and r.seeds == row.seeds]
+        working = [r for r in plain + noise if not r.collapsed]
+        return working if any(r.role == "baseline" for r in working) else []
 
     @cached_property
     def by_defense(self) -> dict[str, list[Row]]:

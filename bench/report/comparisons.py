@@ -106,8 +106,8 @@ def matched(board: Board) -> pd.DataFrame:
     lines: list[dict[str, object]] = []
     for drop in DROPS if board.controls else ():
         accuracy = board.controls[0].accuracy.mean - drop
-        for name, rows in board.by_defense.items():
-            if values := at_accuracy(rows, accuracy, shown):
+        for name in board.by_defense:
+            if values := at_accuracy(board.swept(name), accuracy, shown):
                 line = {"accuracy_drop": drop, "accuracy": accuracy, "defense": name}
                 lines.append(line | values)
     names = ["accuracy_drop", "accuracy", "defense", "worst_mse", "worst_ssim", *shown]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from smashbench.bench.report.board import Board, Row
+from smashbench.bench.report.losses import of_other_seeds
 
 CONTROL_FAILED = 0.5
 """FVU above which the undefended victim counts as not broken."""
@@ -63,6 +64,10 @@ def _beyond_noise(row: Row, board: Board) -> bool:
     if row.role != "defense" or row.missing or not board.noise_beside(row):
         return False
     return board.over_noise[row.key]["fvu_over_noise"] is None
+
+
+def _other_seeds(row: Row, board: Board) -> bool:
+    return row.role == "defense" and not row.missing and of_other_seeds(board, row)
 
 
 def _no_control(row: Row, board: Board) -> bool:
@@ -137,6 +142,14 @@ FLAGS = (
         "Noise does not cover its accuracy, as measured and in nine of ten resamples: it is not "
         "compared with noise at equal accuracy.",
         _beyond_noise,
+        doubt=False,
+        relative=True,
+    ),
+    Flag(
+        "other_seeds",
+        "It was trained from other seeds than noise, or another number of times: it is not "
+        "compared with noise.",
+        _other_seeds,
         doubt=False,
         relative=True,
     ),

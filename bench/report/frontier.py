@@ -26,17 +26,21 @@ def advantage(own: Points, other: Points) -> tuple[np.ndarray, np.ndarray, np.nd
 
     Returns:
         The mean difference (draws,) over the accuracies that both were swept over, and the ends of
-        that range; NaN where there is none. So a longer sweep of the same frontier is worth
-        nothing.
+        that range. So a longer sweep of the same frontier is worth nothing. NaN where one lies
+        wholly below the other's least accuracy, and everywhere where the measured world, the first,
+        has no such range. In a draw in which all of ``own`` is more accurate than ``other``, the
+        most accurate point of ``other`` counts, as in ``privacy_within``.
 
     >>> near, far = (np.array([[0.9], [a]]) for a in (0.8, 0.6))
     >>> mean, low, high = advantage((near, 1 - near + 0.1), (far, 1 - far))
     >>> [float(value[0].round(3)) for value in (mean, low, high)]
     [0.1, 0.8, 0.9]
     """
-    low = np.maximum(own[0].min(0), other[0].min(0))
-    high = np.minimum(own[0].max(0), other[0].max(0))
-    low, high = (np.where(high >= low, end, np.nan) for end in (low, high))
+    most = other[0].max(0)
+    low = np.minimum(np.maximum(own[0].min(0), other[0].min(0)), most)
+    high = np.minimum(own[0].max(0), most)
+    known = (high >= low) & (own[0].min(0)[0] <= most[0])
+    low, high = (np.where(known, end, np.nan) for end in (low, high))
     total = np.zeros_like(low)
     for share in (np.arange(STEPS) + 0.5) / STEPS:
         at = low + share * (high - low)

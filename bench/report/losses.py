@@ -21,6 +21,8 @@ TRAININGS = 2
 training would differ."""
 DROPS = (0.01, 0.02, 0.05)
 """Losses of accuracy against the undefended model at which defenses are compared."""
+ROUNDING = 1e-9
+"""Of a difference of accuracies: a row that loses exactly so much is among those compared."""
 
 
 class AtLoss(NamedTuple):
@@ -108,7 +110,7 @@ def at_losses(board: Board) -> list[Loss]:
     family: dict[tuple[float, str], Compared] = {}
     for name in board.by_defense:
         for drop in DROPS:
-            at, over = _at_loss(board, name, control - drop)
+            at, over = _at_loss(board, name, control - drop - ROUNDING)
             if at:
                 found[drop].append(at)
             if over:
@@ -116,10 +118,11 @@ def at_losses(board: Board) -> list[Loss]:
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
-        accuracy, at_this_loss = float(control[0]) - drop, []
+        accuracy, at_this_loss = float(control[0]) - drop - ROUNDING, []
         for at in each:
             difference = joint.get((drop, at.defense), at.over_noise)
-            if difference and at.least > accuracy and not difference.low > 0:
+            short = at.least - 2 * ROUNDING > accuracy
+            if difference and short and not difference.low > 0:
                 difference = None
             at_this_loss.append(at._replace(over_noise=difference))
         at_this_loss.sort(key=lambda at: -at.fvu.mean)
@@ -164,7 +167,7 @@ def within(board: Board, drop: float) -> dict[str, Row]:
     """Of each defense, the row that protects most while it loses at most ``drop`` of the
     undefended accuracy; without an undefended row none."""
     found: dict[str, Row] = {}
-    for row in _accurate(board, drop):
+    for row in accurate(board, drop):
         best = found.get(row.defense)
         if best is None or row.worst("fvu").mean > best.worst("fvu").mean:
             found[row.defense] = row
@@ -174,12 +177,19 @@ def within(board: Board, drop: float) -> dict[str, Row]:
 def to_take(board: Board, drop: float) -> Row | None:
     """Of all rows of noise and of defenses that lose at most ``drop`` of the undefended accuracy,
     the one that protects most against attacks that had converged; None if there is none."""
-    known = [row for row in _accurate(board, drop) if row.role != "control" and row.settled]
+    known = [row for row in accurate(board, drop) if row.role != "control" and row.settled]
     return max(known, key=lambda row: row.worst("fvu").mean, default=None)
 
 
-def _accurate(board: Board, drop: float) -> list[Row]:
+def of_other_seeds(board: Board, row: Row) -> bool:
+    """Whether there is plain noise, and none of it with the seeds of a row."""
+    there = any(other.role == "baseline" and not other.collapsed for other in board.complete)
+    return there and not board.noise_beside(row)
+
+
+def accurate(board: Board, drop: float) -> list[Row]:
+    """The complete rows that lose at most ``drop`` of the undefended accuracy."""
     if not board.controls:
         return []
-    least = board.controls[0].accuracy.mean - drop
+    least = board.controls[0].accuracy.mean - drop - ROUNDING
     return [row for row in board.complete if row.accuracy.mean >= least]

@@ -22,7 +22,7 @@ from smashbench.bench.report.style import INKS
 from smashbench.bench.report.svg import curves, symbols
 from smashbench.bench.report.template import rendered
 from smashbench.bench.report.tiles import tiles
-from smashbench.bench.report.verdict import answers, verdict
+from smashbench.bench.report.verdict import answers, verdict, without_loss
 from smashbench.bench.report.view import EXPLAINED, FLOORS, panels, shared_doubts, view
 from smashbench.bench.store.files import write_whole
 
@@ -59,6 +59,7 @@ def _parts(
         "waiting": board.waiting,
         "answers": answers(board),
         "verdict": verdict(board),
+        "unanswered": without_loss(board),
         **_measured(board, metrics),
         **_curves(board, metrics if board.complete else []),
         **_ranking(board, frames["leaderboard_by_defense"]),

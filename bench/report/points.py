@@ -13,10 +13,11 @@ DIFFERENCE = (-1.0, 1.0)
 
 
 def points(rows: list[Row], metric: str) -> np.ndarray:
-    """(rows, 1 + DRAWS): the measured values first, then the bootstrap's."""
+    """(rows, 1 + DRAWS): the measured values first, then the bootstrap's; an FVU is at most 1."""
     measured = [row.accuracy if metric == "accuracy" else row.worst(metric) for row in rows]
     pairs = zip(measured, rows, strict=True)
-    return np.stack([np.concatenate([[each.mean], row.draws[metric]]) for each, row in pairs])
+    found = np.stack([np.concatenate([[each.mean], row.draws[metric]]) for each, row in pairs])
+    return np.minimum(found, PRIVACY[1]) if metric == "fvu" else found
 
 
 def frontier(rows: list[Row]) -> Points:

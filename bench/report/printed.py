@@ -21,7 +21,7 @@ def leaderboard_cells(board: Board) -> Lines:
     labels[:1] = [f"worst {label}" for label in labels[:1]]
     known = any(row.optimum is not None for row in board.rows)
     best = ["optimum"] if known else []
-    head = ["defense", "strength", "accuracy", *best, *labels, "by", "flags"]
+    head = ["defense", "strength", "accuracy", *best, *labels, "lowest MSE by", "flags"]
     lines = [head]
     for row in board.rows:
         strength = "" if row.strength is None else f"{row.strength:g}"

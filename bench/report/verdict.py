@@ -8,7 +8,14 @@ import pandas as pd
 
 from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.report.board import Board, Row
-from smashbench.bench.report.losses import TRAININGS, Loss, to_take
+from smashbench.bench.report.losses import (
+    TRAININGS,
+    AtLoss,
+    Loss,
+    accurate,
+    of_other_seeds,
+    to_take,
+)
 from smashbench.bench.report.quantiles import QUANTILE
 from smashbench.bench.report.text import estimate, number, signed
 
@@ -36,6 +43,13 @@ def answers(board: Board) -> list[Answer]:
     return [_answer(loss, board) for loss in board.losses]
 
 
+def without_loss(board: Board) -> str:
+    """Why there is no loss of accuracy to compare defenses at."""
+    there = any(row.role == "control" for row in board.rows)
+    which = "complete undefended row: one of its trials is missing" if there else "undefended row"
+    return f"There is no {which}, so that there is no loss of accuracy to compare defenses at."
+
+
 def _answer(loss: Loss, board: Board) -> Answer:
     points = f"{100 * loss.drop:.0f} point{'s' if loss.drop > 0.01 else ''}"
     what = f"at most {points} lost (accuracy {number(loss.accuracy, ACCURACY.digits)} or more)"
@@ -51,9 +65,11 @@ def _answer(loss: Loss, board: Board) -> Answer:
     if not others:
         return Answer(what, "nothing but noise is that accurate", details)
     if not any(each.over_noise for each in others):
-        details.append(_why_not_compared(loss))
+        details.append(_why_not_compared(loss, board))
         return Answer(what, "not compared with noise", details)
-    if best.over_noise is None:
+    if best.over_noise is None and _of_other_seeds(best, board):
+        details.append(f"{best.defense} was trained from other seeds than noise: not compared")
+    elif best.over_noise is None:
         details.append(
             f"swept to accuracy {number(best.least, ACCURACY.digits)}, not compared here"
         )
@@ -75,6 +91,8 @@ def _answer(loss: Loss, board: Board) -> Answer:
 def _to_take(board: Board, drop: float) -> str:
     """As it was trained: the highest value lies between two rows, as a rule."""
     row = to_take(board, drop)
+    if row is None and all(each.role == "control" for each in accurate(board, drop)):
+        return "no row to take: none is this accurate as it was trained"
     if row is None:
         return "no row to take: attacks on all that are this accurate had not converged"
     fvu = estimate(row.worst("fvu"), METRICS["fvu"].digits)
@@ -82,7 +100,14 @@ def _to_take(board: Board, drop: float) -> str:
     return f"the row to take: {row.label}, FVU {fvu} (accuracy {accuracy})"
 
 
-def _why_not_compared(loss: Loss) -> str:
+def _of_other_seeds(at: AtLoss, board: Board) -> bool:
+    return of_other_seeds(board, board.by_defense[at.defense][0])
+
+
+def _why_not_compared(loss: Loss, board: Board) -> str:
+    others = [each for each in loss.defenses if each.role == "defense"]
+    if all(_of_other_seeds(each, board) for each in others):
+        return "all others were trained from other seeds than noise"
     if loss.noise is None or loss.noise.least > loss.accuracy:
         return "noise was not swept to this accuracy"
     if loss.noise.over_noise is None:
@@ -208,6 +233,7 @@ def summary(board: Board) -> list[str]:
         fvu = estimate(control.worst("fvu"), METRICS["fvu"].digits)
         first += f"; undefended: accuracy {accuracy}, FVU {fvu}"
     told = [f"{a.loss}: {'; '.join([a.headline, *a.details[:1]])}" for a in answers(board)]
+    told = told or [without_loss(board)]
     return [first, *told, *filter(None, [" ".join(verdict(board))])]
 
 

@@ -26,7 +26,7 @@ from smashbench.defenses import DEFENSES
 
 WRONG = ("bound_violated",)
 """Flags with which no row can stand; others are for a reader to judge."""
-FROM_BOARD = ("no_control", "beyond_noise")
+FROM_BOARD = ("no_control", "beyond_noise", "other_seeds")
 """Flags for want of rows that the board has: undefended ones, and noise."""
 TELL: dict[State, str] = {
     "missing": "have not been run: `smashbench rerun DIR`",
