@@ -1,12 +1,17 @@
-"""What ``smashbench check`` says of components that are nearly right."""
+"""What ``smashbench check`` says of components that are nearly right, and of some that are."""
+
+from typing import Annotated
 
 import numpy as np
 import pytest
 import torch
+from annotated_types import Ge, Gt, Lt
 from torch import nn
 
-from smashbench.attacks.base import Attack
+from smashbench.attacks.base import Attack, AttackError
+from smashbench.attacks.mean import Mean
 from smashbench.bench.contracts import CONTRACTS, Subject, failure_of, outcomes
+from smashbench.bench.experiment.metrics import METRICS, Metric
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.models.base import Model, SplitModel
 from smashbench.datasets import Dataset, Part, Split
@@ -187,3 +192,98 @@ def test_a_model_takes_grey_images_or_says_that_it_does_not():
     (reason,) = broken("MODELS", model(fixed)).values()
     assert "it is built for images (1, 48, 48) and fails on them" in reason
     assert not broken("MODELS", model(says))
+
+
+def test_an_attack_that_asks_for_more_images_gets_them():
+    """One that is content with none is broken."""
+
+    class Many(Mean):
+        """A mean of many.
+
+        Args:
+            least: images.
+            steps: at least ten, where checks would take four.
+        """
+
+        def __init__(self, *, least: int = 100, steps: Annotated[int, Ge(10)] = 20) -> None:
+            self.least, self.steps = least, steps
+
+        def fit(self, knowledge):
+            if len(knowledge.images) < self.least:
+                raise AttackError(f"needs {self.least} images, and has {len(knowledge.images)}")
+            assert self.steps >= 10
+            return super().fit(knowledge)
+
+    assert broken("ATTACKS", Many) == {}
+
+    class More(Many):
+        """A mean of more.
+
+        Args:
+            least: images.
+        """
+
+        def __init__(self, *, least: int = 10_000) -> None:
+            super().__init__(least=least)
+
+    reasons = set(broken("ATTACKS", More).values())
+    assert any("needs 10000 images, and has 1000" in reason for reason in reasons)
+
+
+def test_sizes_that_a_data_set_does_not_take_are_its_own():
+    """Shares of the images, where the checks ask for numbers of them."""
+    share = Annotated[float, Gt(0), Lt(1)]
+
+    class Shares(Dataset):
+        """Noise of two classes.
+
+        Args:
+            train: its share of the images.
+            val: its share.
+        """
+
+        needs_data = False
+
+        def __init__(self, *, train: share = 0.5, val: share = 0.1) -> None:
+            self.ends = 0, round(400 * train), round(400 * (train + val)), 340, 400
+
+        def load(self, root=None):
+            x = torch.rand(400, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+            parts = {
+                name: Part(x[a:b], torch.arange(b - a) % 2)
+                for name, a, b in zip(
+                    ("train", "val", "aux", "test"), self.ends, self.ends[1:], strict=False
+                )
+            }
+            return Split.build(parts, 2)
+
+    assert broken("DATASETS", Shares) == {}
+
+
+def test_a_metric_may_be_a_share_of_successes():
+    """It is 0 of both of the worse reconstructions."""
+
+    def found(x, guess):
+        return (METRICS["ssim"].score(x, guess) > 0.9).float()
+
+    facts = {"name": "found", "label": "found", "bounds": (0.0, 1.0), "digits": 2, "score": found}
+    assert broken("METRICS", Metric(better="lower", **facts)) == {}
+    (why,) = broken("METRICS", Metric(better="higher", **facts)).values()
+    assert "for worse and worse reconstructions, but declares that higher" in why
+    facts["score"] = lambda x, guess: torch.full((len(x),), 0.5)
+    assert len(broken("METRICS", Metric(better="higher", **facts))) == 1
+
+
+def test_a_transform_that_mixes_types_fails_in_the_default_precision():
+    """In single precision it trains; a product is of half the precision under autocast."""
+    rotation = torch.linalg.qr(torch.randn(128, 128)).Q
+
+    def transform(self, z):
+        flat = z.flatten(1)
+        turned = flat @ rotation
+        index = torch.arange(128).expand(len(flat), -1)
+        return flat.scatter(1, index, turned).view_as(z)
+
+    (found,) = broken("DEFENSES", defense(transform)).items()
+    assert found[0] == "a victim trains with it in bf16, too"
+    assert "matrix products and convolutions give bfloat16 by default: cast what they" in found[1]

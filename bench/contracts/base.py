@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from pydantic import ValidationError
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.suite.options import options_of, place_in
@@ -33,9 +34,19 @@ class Subject(NamedTuple):
     data: Path | None = None
 
     def made(self, *arguments: Any, options: Mapping[str, Any]) -> Any:
-        """The component, with those of ``options`` that it has."""
-        known = options_of(self.component).model_fields
-        return self.component(*arguments, **{n: v for n, v in options.items() if n in known})
+        """The component, with those of ``options`` that it has, and can have."""
+        fitting = {n: v for n, v in options.items() if self._takes(n, v)}
+        return self.component(*arguments, **fitting)
+
+    def _takes(self, name: str, value: Any) -> bool:
+        known = options_of(self.component)
+        if name not in known.model_fields:
+            return False
+        try:
+            known.model_validate({name: value})
+        except ValidationError as error:
+            return all(each["loc"][0] != name for each in error.errors())
+        return True
 
 
 @dataclass(frozen=True)

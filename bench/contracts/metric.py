@@ -77,8 +77,9 @@ def _direction(subject: Subject) -> None:
         x = pairs[0][0]
         pairs = [pairs[0], (x, x.roll(1, 0))]
     means = [_values(subject.component, *pair).mean() for pair in pairs]
-    rising = all(before < after for before, after in pairwise(means))
-    falling = all(before > after for before, after in pairwise(means))
+    steps = [after - before for before, after in pairwise(means)]
+    rising = min(steps) >= 0 < max(steps)
+    falling = max(steps) <= 0 > min(steps)
     shown = ", ".join(f"{mean:.3g}" for mean in means)
     wanted = rising if subject.component.better == "higher" else falling
     require(

@@ -6,13 +6,14 @@ from math import isfinite
 
 import torch
 
-from smashbench.bench.contracts.base import Check, Subject, require
+from smashbench.bench.contracts.base import BrokenError, Check, Subject, require
 from smashbench.bench.experiment.make_victim import make_victim
 from smashbench.bench.experiment.models.small import Small
 from smashbench.bench.experiment.progress import Keeper, State
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.suite.options import place_in
 from smashbench.datasets import Part, Split
 
 CLASSES = 5
@@ -55,6 +56,22 @@ def _trains(subject: Subject) -> None:
     )
 
 
+def _trains_in_bf16(subject: Subject) -> None:
+    """As suites train where they do not say otherwise."""
+    split = _images()
+    victim = Victim(Small(), subject.component, split.shape, CLASSES)
+    training = Training(epochs=2, batch_size=30, precision="bf16")
+    try:
+        results = make_victim(victim, split, training, 0).results
+    except RuntimeError as error:
+        raise BrokenError(
+            f"{type(error).__name__}: {error}{place_in(subject.component, error)}. In a training "
+            "matrix products and convolutions give bfloat16 by default: cast what they give, e.g. "
+            "to z.dtype, or compute under smashbench.defenses.base.full_precision(z)"
+        ) from error
+    require(isfinite(results.history[-1]["loss"] or 0), "a victim's loss is not finite in bf16")
+
+
 def _goes_on(subject: Subject) -> None:
     """A training that ends after its second epoch goes on from what was kept, in a new victim."""
     split, kept = _images(), []
@@ -79,5 +96,6 @@ def _goes_on(subject: Subject) -> None:
 
 TRAINED = (
     Check("a victim trains with it, repeats, and can be stored", _trains),
+    Check("a victim trains with it in bf16, too", _trains_in_bf16),
     Check("an interrupted training goes on as if nothing had happened", _goes_on),
 )

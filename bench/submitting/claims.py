@@ -11,7 +11,7 @@ from smashbench.bench.report.verdict import listed
 from smashbench.bench.store.record import AttackRecord, FinishedRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.finding import Finding
-from smashbench.bench.suite.make_defense import CLASSES, SHAPE, maker
+from smashbench.bench.suite.make_defense import CLASSES, FEW, maker
 from smashbench.bench.suite.trial import Trial
 
 Facts = dict[str, object]
@@ -57,7 +57,7 @@ def _declared(trial: Trial) -> Facts:
             "releases_per_image": attack.releases,
         }
     with torch.random.fork_rng([]):
-        defense = maker(trial.victim.defense)(SHAPE, CLASSES)
+        defense = maker(trial.victim.defense)(FEW, CLASSES)
     return {"role": defense.role, "group": defense.group}
 
 

@@ -10,8 +10,8 @@ from smashbench.bench.suite.options import place_in
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.stack import Stack
 
-SHAPE, CLASSES = (8, 4, 4), 5
-"""Of a trial piece."""
+FEW, MANY, CLASSES = (8, 4, 4), (64, 8, 8), 5
+"""Features of trial pieces: what is refused for both does not hang on the shape."""
 
 
 def maker(config: DefenseConfig | StackConfig) -> Callable[[tuple[int, ...], int], Defense]:
@@ -28,10 +28,15 @@ def maker(config: DefenseConfig | StackConfig) -> Callable[[tuple[int, ...], int
 
 def refusal(config: DefenseConfig | StackConfig) -> str:
     """Why options that are each valid do not go together, or the defense cannot be made at all;
-    empty where it can."""
+    empty where it can. What only features of some shapes are too few for, the trial says."""
+    why = _refusal(config, FEW)
+    return why if why and _refusal(config, MANY) else ""
+
+
+def _refusal(config: DefenseConfig | StackConfig, shape: tuple[int, ...]) -> str:
     with torch.random.fork_rng([]):
         try:
-            made = maker(config)(SHAPE, CLASSES)
+            made = maker(config)(shape, CLASSES)
             made.stand_on(made.noise)
         except ValueError as error:
             return str(error)
