@@ -45,7 +45,7 @@ EXAMPLES = {
   smashbench run quick
   smashbench run zoo --data ~/data
   smashbench run quick --only defense=noise --only seed=0 --dry-run
-  smashbench run quick --set seeds=[0,1,2] --set training.epochs=20 --out results/longer""",
+  smashbench run quick --set 'seeds=[0,1,2]' --set training.epochs=20 --out results/longer""",
     "rerun": """
   smashbench rerun results/quick
   smashbench rerun results/quick --failed""",
@@ -174,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
             default=[],
             metavar="KEY=VALUE",
             dest="settings",
-            help="override a value of the suite, e.g. training.epochs=5 or seeds=[0]",
+            help="override a value of the suite, e.g. training.epochs=5 or 'seeds=[0]'",
         )
     for command in (run, rerun):
         command.add_argument(

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.fetching import fetch
 from smashbench.datasets import DATASETS, DatasetError
 from smashbench.datasets import download as downloads
@@ -137,6 +138,14 @@ def test_fetched_cifar10_is_loaded_and_repaired(url, sets, tmp_path, monkeypatch
     Server.asked.clear()
     assert here("fetch", "cifar10", "--data", data).returncode == 0
     assert not Server.asked
+
+
+def test_a_python_that_cannot_unpack_safely_downloads_nothing(tmp_path, monkeypatch):
+    """As 3.11.2 of Debian 12; what is there already is there."""
+    monkeypatch.setattr(shutil, "unpack_archive", lambda archive, folder: None)
+    with pytest.raises(BenchError, match=r"unpacked safely from Python 3\.11\.4 on, and this is"):
+        fetch(Cifar10(), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_of_two_that_fetch_at_once_one_does(url, sets, tmp_path, monkeypatch):

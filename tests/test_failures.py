@@ -15,6 +15,7 @@ from smashbench.bench.store.files import DamagedError, stamp_of
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import save_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.source import source_of
 from smashbench.bench.suite.trial import Suite
 from tests.forge import HASH, attack_trial, keep_attack, keep_victim, victim_trial
 
@@ -63,6 +64,44 @@ def test_a_success_aside_does_not_replace_a_newer_one(store):
     newer = keep_attack(store, ATTACK, mse=0.01)
     assert states(store)[ATTACK.key] == "done"
     assert store.read(ATTACK.key) == newer
+
+
+def test_a_success_on_other_weights_or_without_its_scores_stays_aside(store):
+    """It would not count, and the cause of the failure would be lost with every look."""
+    for spoil in ("weights", "scores"):
+        other = {"victim_sha256": "1" * 64} if spoil == "weights" else {}
+        success = keep_attack(store, ATTACK, **other)
+        if spoil == "scores":
+            store.arrays_path(ATTACK.key, "scores").write_bytes(b"")
+        write_failure(store, failure(ATTACK, "stopped at its time limit"))
+        assert states(store)[ATTACK.key] == "failed"
+        assert store.read(ATTACK.key).cause == "stopped at its time limit"
+        assert success_before(store, ATTACK.key) == success
+        store.folder.joinpath("set_aside", store.record_name(ATTACK.key)).unlink()
+
+
+def test_an_attack_on_releases_of_other_code_is_outdated(store):
+    """A defense that was edited may train to the same weights and release something else."""
+    source = store.victim(VICTIM.key).source
+    for known, state in ((source, "done"), (HASH, "outdated"), (None, "done")):
+        keep_attack(store, ATTACK, victim_source=known)
+        assert states(store)[ATTACK.key] == state
+    keep_victim(store, VICTIM, source=HASH)
+    keep_attack(store, ATTACK, victim_source=HASH)
+    assert mend(SUITE, store, keep=True)[0][ATTACK.key].state == "done"
+
+
+def test_code_that_is_edited_during_a_run_stops_it(store, monkeypatch):
+    """A worker has imported what it was before, and reads its source when it needs it."""
+    monkeypatch.setattr(attempts, "counts", lambda *_, **__: True)
+    monkeypatch.setattr(attempts, "_run", lambda *_, **__: Outcome("done", "tried"))
+    write_failure(store, failure(ATTACK, "a slip"))
+    begun = partial(attempt, ATTACK, folder=store.folder, data=None, minutes=1)
+    known = frozenset({source_of(ATTACK), HASH})
+    assert begun(sources=known) == Outcome("done", "tried")
+    state, text = begun(sources=frozenset({HASH}))
+    assert state == "stop"
+    assert "its code was edited while this run was at work" in text
 
 
 OUT_OF_REACH = [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE]

@@ -1,9 +1,11 @@
-"""A run that is interrupted says what of a folder is of other code, as it is then."""
+"""A run that is interrupted says what of a folder is of other code, as it is then; and what a run
+refuses to go on with."""
 
 from pathlib import Path
 
 import pytest
 
+from smashbench.bench.errors import BenchError
 from smashbench.bench.report.rows import read
 from smashbench.bench.run import execute
 from smashbench.bench.run.engines import RunOptions
@@ -55,6 +57,26 @@ def test_a_victim_whose_weights_are_not_there_stays_flagged(tiny, tiny_copy, mon
     monkeypatch.setattr(execute, "_run", lambda *_: 0)
     execute.execute(tiny, RunOptions(tiny_copy, keep_outdated=True))
     assert victim.key in read_suite(tiny_copy).kept
+
+
+def test_other_images_than_those_of_finished_trials_are_refused(tiny, tiny_copy, monkeypatch):
+    """No report could show both. What other code made is done again, and may have been of others;
+    attacks say which code ran the victim."""
+    store, (_, noise) = Store(tiny_copy), tiny.victims
+    assert store.attack(tiny.attacks[-1].key).victim_source == store.victim(noise.key).source
+    record = store.victim(noise.key).model_copy(update={"data_hash": "0" * 16})
+    store.write(record)
+    options = RunOptions(tiny_copy)
+    for command in (
+        lambda: execute.execute(tiny, options),
+        lambda: execute.run_single(tiny, [noise.key], options),
+        lambda: execute.rescore(tiny, options),
+    ):
+        with pytest.raises(BenchError, match=r"the images are not those .* put these back, or"):
+            command()
+    store.write(record.model_copy(update={"source": "0" * 16}))
+    monkeypatch.setattr(execute, "_run", lambda *_: 0)
+    execute.execute(tiny, options)
 
 
 def test_a_kill_leaves_the_flags_of_before(aged, monkeypatch):

@@ -8,9 +8,10 @@ import py_compile
 import pytest
 
 from smashbench.attacks import ATTACKS
+from smashbench.bench.experiment import cell, scoring
 from smashbench.bench.suite import source
 from smashbench.bench.suite import toml as suite
-from smashbench.bench.suite.config import Component
+from smashbench.bench.suite.config import PROTOCOL, Component
 from smashbench.bench.suite.source import closure, source_of, syntax
 from smashbench.bench.suite.trial import Trial
 from smashbench.defenses import DEFENSES
@@ -181,3 +182,11 @@ def test_what_this_checkout_lacks_has_none():
     other = victim.victim.model_copy(update={"model": Component(name="mine", options={})})
     assert source_of(Trial(victim.key, other)) is None
     assert all(map(source_of, suite.load("smoke").trials))
+
+
+def test_how_attacks_are_run_is_what_records_were_made_with():
+    """These decide numbers and are in no trial's hash: whoever changes one raises ``PROTOCOL``, so
+    that no record of before counts, and then this test."""
+    assert (cell.CHUNK, scoring.ATTACK_FAILED) == (500, 0.95)
+    assert 'torch.manual_seed(granted["seed"])' in inspect.getsource(cell)
+    assert PROTOCOL == 7

@@ -133,7 +133,8 @@ def test_the_standing_of_every_trial(smoke, tmp_path):
         assert set(standings) == {trial.key for trial in smoke.trials}
         ours = standings[victim.key], standings[attack.key]
         assert ours[0].weights in (None, trained.checkpoint_sha256, 64 * "b")
-        return ours[0]._replace(weights=None), ours[1]._replace(parent_weights=None)
+        first, second = (each._replace(source=None) for each in ours)
+        return first._replace(weights=None), second._replace(parent_weights=None)
 
     assert states() == (Standing("done", 2.0), Standing("done", 3.0))
     store.write(trained.model_copy(update={"checkpoint_sha256": 64 * "b"}))

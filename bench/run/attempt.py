@@ -64,6 +64,7 @@ def attempt(
     failures: Mapping[str, Stamp] | None = None,
     keep: bool = False,
     plugins: Sequence[Path] = (),
+    sources: frozenset[str] | None = None,
 ) -> Outcome:
     """Runs a trial unless its record is there or another process is running it.
 
@@ -77,7 +78,12 @@ def attempt(
             later one is another run's, which need not be repeated. None: of anything.
         keep: records of code that has changed since count as done.
         plugins: files of components that the suite needs.
+        sources: hashes of all code that trials of the suite are of, when the run began. A file is
+            read when the first trial needs it, and may have been edited by then, after it was
+            imported. None: whatever is there.
     """
+    from smashbench.bench.suite.source import source_of  # imports PyTorch
+
     store = Store(folder)
     try:
         load_installed()
@@ -96,6 +102,11 @@ def attempt(
             rescored = state == "unscored"  # of which everything is there, without the weights
             if trial.parent and not rescored and not counts(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
+            if sources is not None and source_of(trial) not in sources:
+                raise BenchError(
+                    f"{trial.label}: its code was edited while this run was at work, or is another "
+                    "version's on this machine; what is finished stays: type the same command again"
+                )
             with _logged(trial, store, minutes):
                 return _run(trial, store, data, again=rescored)
     except (BenchError, DatasetError) as error:

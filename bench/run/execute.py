@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from smashbench.bench.run.progress import Progress
 from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of, survey
-from smashbench.bench.store.files import stamp_of
+from smashbench.bench.store.files import DamagedError, stamp_of
 from smashbench.bench.store.saved_suite import check_folder, keep_sources, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
@@ -42,9 +42,10 @@ def execute(
         BenchError, DatasetError: something a person must change first; what is finished stays.
     """
     wanted = selection(suite, only)
-    _check_data(suite, options)
+    images = _check_data(suite, options)
     check_folder(suite, options.folder)
     standings = _standings(suite, options)
+    _check_images(suite, options, images)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
     old = _of_other_code(standings)
     _save(suite, options, old, wanted=options.keep_outdated)  # or a clear error, now
@@ -60,7 +61,7 @@ def execute(
         if trained and limit is None and (left := left_behind(suite, standings, store, keep=keep)):
             print(
                 f"{len(left)} finished trials are done again: their victims had to be trained "
-                "again, and have other weights on this machine",
+                "again, and have other weights on this machine, or are run by other code",
                 file=sys.stderr,
             )
             failures += _run(suite, left, options, standings)
@@ -93,9 +94,10 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     Raises:
         BenchError, DatasetError: something a person must change first; records stay as they are.
     """
-    _check_data(suite, options)
+    images = _check_data(suite, options)
     keep_sources(suite, options.folder)  # workers load them from there
     standings = _standings(suite, options)
+    _check_images(suite, options, images)
     chosen = [trial for trial in suite.trials if standings[trial.key].state == "unscored"]
     left = _run(suite, chosen, options, standings) if chosen else 0
     _save(suite, options, _of_other_code(standings), wanted=False)  # its metrics have worked
@@ -107,9 +109,9 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     return text, left
 
 
-def _check_data(suite: Suite, options: RunOptions) -> None:
+def _check_data(suite: Suite, options: RunOptions) -> str:
     """Loads the images: where that cannot be done, an attack asks for more of them than there are,
-    or a training would move them out of sight, nothing else is begun."""
+    or a training would move them out of sight, nothing else is begun. Returns their hash."""
     dataset = suite.victims[0].victim.dataset
     try:
         split = DATASETS[dataset.name](**dataset.options).load(options.data)
@@ -130,6 +132,28 @@ def _check_data(suite: Suite, options: RunOptions) -> None:
             raise BenchError(
                 f"attacks.{each.label}.pairs = {each.pairs}: the attacker has {known} images; give "
                 "fewer"
+            )
+    return split.hash
+
+
+def _check_images(suite: Suite, options: RunOptions, images: str) -> None:
+    """Refuses images with this hash where finished victims of the present code are of others: no
+    report could show both.
+
+    Raises:
+        BenchError: says what to do.
+    """
+    from smashbench.bench.suite.source import source_of  # imports PyTorch
+
+    store = Store(options.folder)
+    for trial in suite.victims:
+        record = None
+        with suppress(DamagedError):
+            record = store.finished(trial.key)
+        if record and record.source == source_of(trial) and record.data_hash != images:
+            raise BenchError(
+                f"the images are not those that {options.folder} was made from ({images} and "
+                f"{record.data_hash}): put these back, or start anew with another --out"
             )
 
 
@@ -180,6 +204,8 @@ def _run(
 
 def _work(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) -> Work:
     """What every worker does with a trial."""
+    from smashbench.bench.suite.source import source_of  # imports PyTorch
+
     store = Store(options.folder)
     failed = [key for key, standing in standings.items() if standing.state == "failed"]
     stamps = {key: stamp_of(store.record_path(key)) for key in failed}
@@ -191,6 +217,7 @@ def _work(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) 
         failures={key: stamp for key, stamp in stamps.items() if stamp},
         keep=options.keep_outdated,
         plugins=tuple(options.folder / each.stored_at for each in suite.plugins if each.is_file),
+        sources=frozenset(filter(None, map(source_of, suite.trials))),
     )
 
 
@@ -207,6 +234,7 @@ def run_single(suite: Suite, keys: Sequence[str], options: RunOptions) -> int:
     store = Store(options.folder)
     trials = [trial for trial in suite.trials if trial.key in keys]
     standings = {trial.key: standing_of(trial, store) for trial in trials}
+    _check_images(suite, options, _check_data(suite, options))
     with closing(Local(_work(suite, options, standings), options)) as engine:
         for trial in trials:
             outcome = Outcome("busy")

@@ -149,6 +149,7 @@ def _attack(
         machine=_machine(device),
         arrays=write_arrays(store, trial.key, arrays),
         victim_sha256=victim.checkpoint_sha256,
+        victim_source=victim.source,
         seconds=AttackSeconds(
             fit=round(done.fit_seconds, 3),
             reconstruct=round(done.reconstruct_seconds, 3),

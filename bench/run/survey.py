@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from smashbench.bench.store.failures import success_before, take_back
 from smashbench.bench.store.files import DamagedError
@@ -37,11 +37,11 @@ CHANGED = "the metrics have changed, and what it made is not there any more"
 class Standing(NamedTuple):
     """How far a trial is.
 
-    ``left_out``: it could not fit in memory. ``outdated``: made by other code or on another
-    training of its victim, or measured by metrics that cannot be computed again. ``kept``: the
-    same, but for another training, where records of other code are to count. ``unscored``: its
-    metrics have changed, or a victim's scores are damaged, and what it made is there to be measured
-    again. ``unverified``: finished, by a component that this checkout lacks.
+    ``left_out``: it could not fit in memory. ``outdated``: made by other code, on another training
+    of its victim or on releases by other code, or measured by metrics that cannot be computed
+    again. ``kept``: the same, but for its victim, where records of other code are to count.
+    ``unscored``: its metrics have changed, or a victim's scores are damaged, and what it made is
+    there to be measured again. ``unverified``: finished, by a component that this checkout lacks.
     """
 
     state: State
@@ -53,6 +53,17 @@ class Standing(NamedTuple):
     """SHA-256 of the weights that it made, if it is a success that counts."""
     parent_weights: str | None = None
     """SHA-256 of the weights that it attacked, or began with."""
+    source: str | None = None
+    """Hash of the code that made it."""
+    parent_source: str | None = None
+    """Hash of the code of the victim that it attacked, if that is known."""
+
+    def is_of(self, victim: "Standing") -> bool:
+        """Whether it attacked, or began with, this very victim: these weights, run by this code."""
+        known = self.parent_source is not None
+        return self.parent_weights == victim.weights and (
+            not known or self.parent_source == victim.source
+        )
 
 
 def survey(
@@ -116,13 +127,11 @@ def parent_of(trial: Trial) -> Trial:
 
 
 def _on_victim(standing: Standing, victim: Standing | None) -> Standing:
-    """The standing of what was made with a victim, given that victim's: if its weights are others
-    by now, what was made is outdated."""
+    """The standing of what was made with a victim, given that victim's: if its weights, or the
+    code that runs them, are others by now, what was made is outdated."""
     if standing.parent_weights is None or standing.state == "unverified":
         return standing
-    return (
-        standing if victim and standing.parent_weights == victim.weights else Standing("outdated")
-    )
+    return standing if victim and standing.is_of(victim) else Standing("outdated")
 
 
 def _with_weights(trial: Trial, standing: Standing, store: Store) -> Standing:
@@ -151,12 +160,7 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     if record.status == "failed":
         return Standing("left_out" if record.left_out else "failed", cause=record.cause)
     damage = _damage(record, store) if deep else None
-    made = partial(
-        Standing,
-        seconds=record.seconds.total,
-        weights=record.own_weights,
-        parent_weights=record.parent_weights,
-    )
+    made = partial(_made, record)
     source = source_of(trial)
     if source is None:
         return Standing("damaged", damage=damage) if damage else made("unverified")
@@ -172,6 +176,18 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
     if metrics == "changed":
         return _of_other_code(made, keep, CHANGED)
     return made("done")
+
+
+def _made(record: FinishedRecord, state: State = "done", **more: Any) -> Standing:
+    return Standing(
+        state,
+        seconds=record.seconds.total,
+        weights=record.own_weights,
+        parent_weights=record.parent_weights,
+        source=record.source,
+        parent_source=record.parent_source,
+        **more,
+    )
 
 
 def _of_other_code(made: Callable[..., Standing], keep: bool, cause: str = "") -> Standing:
@@ -198,16 +214,25 @@ def _damage(record: FinishedRecord, store: Store) -> DamagedError | None:
 
 
 def _take_back(suite: Suite, store: Store) -> None:
+    """Puts successes in the place of the failures that came after them, where they would count."""
     from smashbench.bench.suite.source import source_of
 
     for trial in suite.trials:
         success = success_before(store, trial.key)
-        if success is None or success.source != source_of(trial):
+        if success is None or success.source != source_of(trial) or _damage(success, store):
             continue
         with store.claim(trial.key) as ours, suppress(DamagedError):
             record = store.read(trial.key) if ours else None
-            if record and record.status == "failed":
+            if record and record.status == "failed" and _of_its_victim(trial, success, store):
                 take_back(store, success)
+
+
+def _of_its_victim(trial: Trial, record: FinishedRecord, store: Store) -> bool:
+    """Whether a record is of the victim that is there."""
+    victim = store.read(trial.parent) if trial.parent else None
+    if trial.parent is None or victim is None or victim.status == "failed":
+        return trial.parent is None
+    return _made(record).is_of(_made(victim))
 
 
 def mend(

@@ -73,6 +73,11 @@ class VictimRecord(_Done, VictimResults):
         """SHA-256 of the weights that it began with, if any."""
         return self.start_sha256
 
+    @property
+    def parent_source(self) -> str | None:
+        """None: what it began with is weights alone."""
+        return None
+
 
 class AttackRecord(_Done, AttackResults):
     """An attack that was run."""
@@ -81,6 +86,9 @@ class AttackRecord(_Done, AttackResults):
     parent: Hash
     victim_sha256: Sha256
     """Of the weights of the victim that was attacked."""
+    victim_source: Hash | None = None
+    """Hash of the code of that victim, which decides what is released, too; records that were made
+    before this was kept have none."""
     seconds: AttackSeconds
 
     @property
@@ -92,6 +100,11 @@ class AttackRecord(_Done, AttackResults):
     def parent_weights(self) -> str | None:
         """SHA-256 of the weights that were attacked."""
         return self.victim_sha256
+
+    @property
+    def parent_source(self) -> str | None:
+        """Hash of the code of the victim that was attacked, if it is known."""
+        return self.victim_source
 
 
 class FailedRecord(Frozen):
