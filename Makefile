@@ -6,7 +6,7 @@ RUN := .venv/bin/python
 .venv/ready: requirements.txt pyproject.toml
 	@echo "Setting up .venv, once: packages of about 6 GB, PyTorch above all; minutes, by the connection."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python %d.%d is too old: make PYTHON=python3.12, or another from 3.11" % sys.version_info[:2])'
-	$(PYTHON) -m venv --clear .venv
+	[ "$$($(RUN) -V 2>&1)" = "$$($(PYTHON) -V)" ] && $(PYTHON) -m venv .venv || $(PYTHON) -m venv --clear .venv
 	@echo "Downloading and installing packages; pip shows how far it is."
 	$(RUN) -m pip install --disable-pip-version-check --require-hashes -r requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
