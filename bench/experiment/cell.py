@@ -36,7 +36,8 @@ HEAVY = ("sklearn.mixture", "torch._dynamo")
 """What attacks import when they first need it, in seconds; once one has, the server does it for all
 that follow."""
 HELLO = b"+"
-"""What is said through the socket, before the names of what to import, and answered by the cell."""
+"""What is said through the socket, before the names of what to import; answered by the server, when
+it has the pipe, and by the cell."""
 OVER = Event()
 """Whether everything was said."""
 _ENDING = Lock()
@@ -55,6 +56,7 @@ def serve(descriptor: int) -> None:
             message, descriptors, *_ = socket.recv_fds(door, 1000, 3)
             if not descriptors:
                 os._exit(0)
+            door.send(HELLO)
             for name in HEAVY:
                 if name in message.decode():
                     import_module(name)

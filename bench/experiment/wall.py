@@ -113,7 +113,9 @@ def enter() -> "Connection[bytes, bytes]":
         ours, theirs = socket.socketpair()
         with ours, theirs, suppress(OSError):
             message = HELLO + " ".join(_heavy).encode()
-            socket.send_fds(_server(), [message], [theirs.fileno(), 1, 2])
+            door = _server()
+            socket.send_fds(door, [message], [theirs.fileno(), 1, 2])
+            door.recv(len(HELLO))  # macOS may lose one that is closed before (bpo-14669)
             theirs.close()
             if ours.recv(len(HELLO)) == HELLO:
                 return Connection(ours.detach())
