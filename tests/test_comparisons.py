@@ -17,6 +17,19 @@ def test_an_advantage_that_grows_counts_by_its_mean():
     assert advantage(own, other)[0][0] == pytest.approx(0.2)
 
 
+def test_a_draw_in_which_all_is_more_accurate_meets_the_most_accurate_point():
+    """In the second draw the strength is more accurate than the best of the other frontier, in the
+    third that lies beyond its least accurate one."""
+    own = np.array([[0.88, 0.95, 0.5]]), np.array([[0.4, 0.3, 0.5]])
+    other = (np.tile([[0.9], [0.8]], 3), np.tile([[0.1], [0.2]], 3))
+    mean, low, high = advantage(own, other)
+    assert mean[:2] == pytest.approx([0.4 - 0.12, 0.3 - 0.1])
+    assert (low[1], high[1]) == (0.9, 0.9)
+    assert np.isnan([mean[2], low[2], high[2]]).all()
+    beyond = own[0][:, [1, 0]], own[1][:, [1, 0]]
+    assert np.isnan(advantage(beyond, tuple(each[:, :2] for each in other))).all()
+
+
 def test_rows_are_compared_with_noise_all_at_once():
     rows = [independent("cem", n, n, 0.4) for n in range(8)]
     wide = norm.ppf(1 - (1 - 0.95 ** (1 / 8)) / 2) / norm.ppf(0.975)

@@ -46,3 +46,12 @@ def test_a_defense_may_sweep_an_option_that_is_called_strength(write):
     suite = toml.load("smoke", ["defenses.shift.strengths=[0.25, 0.5]"], [path])
     found = [victim.victim.defense for victim in suite.victims]
     assert {each.strength for each in found if each.name == "shift"} == {0.25, 0.5}
+
+
+def test_what_a_defense_refuses_for_few_features_alone_is_left_to_the_trial(write, refused, here):
+    """Trial pieces have 8 and 64 channels, and a network may have 16."""
+    check = "self.by = by\n        if by > shape[0]:\n            raise ValueError('too few')"
+    path = write(DEFENSE.replace("self.by = by", check))
+    command = ["run", "smoke", "--plugin", path, "--dry-run", "--set"]
+    assert here(*command, "defenses={none={},shift={strengths=[12]}}").returncode == 0
+    refused([*command, "defenses={none={},shift={strengths=[65]}}"], "defenses.shift: too few")

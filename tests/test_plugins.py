@@ -262,15 +262,6 @@ def test_a_defense_that_cannot_be_made_is_one_error_with_its_line(write, refused
         refused(command, f"defenses.{label}: {where}")
 
 
-def test_what_a_defense_refuses_for_few_features_alone_is_left_to_the_trial(write, refused, here):
-    """Trial pieces have 8 and 64 channels, and a network may have 16."""
-    check = "self.by = by\n        if by > shape[0]:\n            raise ValueError('too few')"
-    path = write(DEFENSE.replace("self.by = by", check))
-    command = ["run", "smoke", "--plugin", path, "--dry-run", "--set"]
-    assert here(*command, "defenses={none={},shift={strengths=[12]}}").returncode == 0
-    refused([*command, "defenses={none={},shift={strengths=[65]}}"], "defenses.shift: too few")
-
-
 def test_a_model_that_cannot_be_made_is_listed_with_the_reason(write, here):
     model = (
         "from smashbench.bench.experiment.models import Model\n\n\n"
