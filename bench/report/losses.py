@@ -118,10 +118,10 @@ def at_losses(board: Board) -> list[Loss]:
     joint = jointly(family, DIFFERENCE)
     losses = []
     for drop, each in found.items():
-        accuracy, at_this_loss = float(control[0]) - drop - ROUNDING, []
+        accuracy, at_this_loss = float(control[0]) - drop, []
         for at in each:
             difference = joint.get((drop, at.defense), at.over_noise)
-            short = at.least - 2 * ROUNDING > accuracy
+            short = at.least > accuracy + ROUNDING
             if difference and short and not difference.low > 0:
                 difference = None
             at_this_loss.append(at._replace(over_noise=difference))

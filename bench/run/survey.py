@@ -229,10 +229,10 @@ def _take_back(suite: Suite, store: Store) -> None:
 
 def _of_its_victim(trial: Trial, record: FinishedRecord, store: Store) -> bool:
     """Whether a record is of the victim that is there."""
-    victim = store.read(trial.parent) if trial.parent else None
-    if trial.parent is None or victim is None or victim.status == "failed":
-        return trial.parent is None
-    return _made(record).is_of(_made(victim))
+    if trial.parent is None:
+        return True
+    victim = store.finished(trial.parent)
+    return victim is not None and _made(record).is_of(_made(victim))
 
 
 def mend(
