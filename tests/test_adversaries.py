@@ -36,3 +36,24 @@ def test_the_threshold_of_disco_lies_between_the_last_kept_and_the_next():
     defense._mask(torch.rand(1, *SHAPE)).sum().backward()
     soft = torch.sigmoid(scores.detach() - 3.5)
     torch.testing.assert_close(scores.grad, soft * (1 - soft))
+
+
+def test_weights_and_thresholds_count_what_the_adversary_reaches():
+    """It rebuilds the images: a similarity of 1, and no error."""
+    for name, options, expected in (
+        ("ressfl", {"weight": 2.0, "threshold": 0.25}, 2 * (1 - 0.25)),
+        ("disco", {"weight": 3.0}, 3.0),
+    ):
+        defense = DEFENSES[name](SHAPE, 4, **options)
+        step = step_of(defense)
+        defense.learn = lambda step, error=None: torch.tensor(0.0)
+        defense.guess = lambda released, step=step: step.images
+        assert float(defense.penalty(step)[0]) == pytest.approx(expected, rel=1e-5), name
+
+
+@pytest.mark.parametrize("name", ["arl", "ressfl", "vclub", "disco"])
+def test_width_and_rate_are_those_of_the_adversary(name):
+    defense = DEFENSES[name](SHAPE, 4, adversary_width=5, adversary_lr=0.02)
+    defense.learn(step_of(defense))
+    assert defense.adversary._network.layers[0].out_channels == 5
+    assert defense.adversary._optimiser.param_groups[0]["lr"] == 0.02

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import AttackError, held_groups, releases
+from smashbench.attacks.decoder import Decoder
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.wall import grant
 from tests.fitted import victim_of
@@ -181,3 +182,16 @@ def test_one_release_is_enough_where_nothing_is_random():
     z, x = releases(noisy, index, 4)
     assert len(z) == len(x) == 80
     assert torch.equal(x[:20], x[60:])
+
+
+def test_a_decoder_is_judged_on_images_that_it_is_not_fitted_to():
+    """Noise for images and noise for releases: what is learned of one says nothing of others."""
+    x, z = torch.rand(60, 3, 8, 8), torch.rand(60, 3, 4, 4)
+    known = served(world(x, lambda x: x), draw=lambda index: z[index])
+    decoder = Decoder(width=8, blocks=1, hidden=(0,), cycle=20, max_steps=60).fit(known)
+    fit, val = known.parts(decoder.val_share)
+    errors = [
+        float((decoder.reconstruct(z[part]) - x[part]).square().mean()) for part in (val, fit)
+    ]
+    assert min(decoder.history_) == pytest.approx(errors[0], rel=1e-5)
+    assert errors[1] < 0.95 * errors[0]

@@ -236,3 +236,18 @@ def test_the_bound_of_a_mixture_is_the_mean_over_its_components():
     assert found.mse == pytest.approx(float(weights @ torch.tensor(each, dtype=torch.float64)))
     variances = torch.stack([c.diagonal().mean() for c in covariances])
     assert found.prior == pytest.approx(float(weights @ variances))
+
+
+def test_the_bound_on_one_photograph_by_hand(photos):
+    """Of an affine client J is known: noise of the image's own level before it, and that of the
+    defense after it."""
+    x = photos.test.x[:1, :, :8, :8]
+    one = replace(photos, test=photos.test._replace(x=x, y=photos.test.y[:1]))
+    victim = victim_of("linear", "noise", {"noise": 0.05}, (3, 8, 8), photos.classes)
+    (channels,) = pixel_noise(x)
+    level = torch.kron(channels, torch.eye(64, dtype=channels.dtype))
+    jacobian, _ = _affine(victim, x)
+    seen = jacobian @ level @ jacobian.T + 0.05**2 * torch.eye(len(jacobian), dtype=level.dtype)
+    gain = level @ jacobian.T @ seen.inverse()
+    left = (level - gain @ jacobian @ level).trace() / len(level)
+    assert lower_bound(victim, one).mse == pytest.approx(float(left), rel=1e-6)

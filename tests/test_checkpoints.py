@@ -1,5 +1,6 @@
 """A training that is interrupted goes on at its epoch and ends with the same bytes."""
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from smashbench.bench.run import perform
+from smashbench.bench.run import checkpoint, perform
 from smashbench.bench.run.attempt import attempt
 from smashbench.bench.run.checkpoint import keeper_of
 from smashbench.bench.store.saved_suite import save_suite
@@ -103,6 +104,30 @@ def test_a_state_of_other_code_or_images_or_a_damaged_one_is_none(suite, tmp_pat
         assert "cannot be read" in capsys.readouterr().err
     torch.save({"identity": 3}, path)
     assert keeper.load() is None
+
+
+def test_a_state_of_code_that_was_edited_is_none(suite, tmp_path, monkeypatch, capsys):
+    victim, store = suite.victims[0], Store(tmp_path)
+    keeper_of(victim, store, "1" * 16, None).save({"history": []})
+    monkeypatch.setattr(checkpoint, "source_of", lambda trial: "0" * 16)
+    assert keeper_of(victim, store, "1" * 16, None).load() is None
+    assert "of other code" in capsys.readouterr().err
+
+
+class Executed:
+    """Runs code where it is unpickled."""
+
+    def __reduce__(self):
+        return os.putenv, ("SMASHBENCH_UNPICKLED", "1")
+
+
+def test_nothing_in_a_state_is_run(suite, tmp_path, capsys):
+    victim, store = suite.victims[0], Store(tmp_path)
+    keeper = keeper_of(victim, store, "1" * 16, None)
+    keeper.save({"history": []})
+    torch.save({"identity": Executed()}, store.checkpoint_path(victim.key))
+    assert keeper.load() is None
+    assert "putenv" in capsys.readouterr().err  # named as what it refuses
 
 
 @pytest.mark.slow

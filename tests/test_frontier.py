@@ -40,6 +40,13 @@ def test_an_advantage_is_a_mean_over_the_common_accuracies():
         assert (low, high) == (0.6, 0.9)
 
 
+def test_an_advantage_on_bent_frontiers_is_the_whole_mean():
+    """.1 over accuracies .8 to .9 in the mean, .3 over .5 to .8."""
+    bent = columns([(0.9, 0.2), (0.8, 0.6), (0.5, 0.6)])
+    mean, _, _ = advantage(bent, columns([(0.9, 0.1), (0.5, 0.1)]))
+    assert mean[0] == pytest.approx((0.1 * 0.3 + 0.3 * 0.5) / 0.4, abs=1e-9)
+
+
 def test_frontiers_that_share_no_accuracy_are_not_compared():
     found = advantage(columns([(0.9, 0.1), (0.8, 0.2)]), columns([(0.7, 0.3), (0.5, 0.5)]))
     assert all(np.isnan(each[0]) for each in found)

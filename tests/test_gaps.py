@@ -12,9 +12,12 @@ from smashbench.attacks.map import Map
 from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.set_decoder import SetDecoder
 from smashbench.bench.experiment.bounds import _is_known, lower_bound
+from smashbench.bench.experiment.models import MODELS
+from smashbench.bench.experiment.victim import Victim
 from smashbench.defenses import DEFENSES
 from smashbench.defenses.dropout import Dropout
 from smashbench.defenses.quantise import Quantise
+from smashbench.defenses.stack import Stack
 from tests.fitted import victim_of
 from tests.worlds import blurred, images, served, world
 
@@ -193,3 +196,20 @@ def test_a_set_is_of_releases_of_one_image():
         world(images(100), blurred(0.0))
     )
     assert attack.history_[0] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("parts", "gaussian", "transform"),
+    [
+        (("laplace", "noise"), False, "smooth"),
+        (("topk", "noise"), True, "rough"),
+        (("nopeek", "noise"), True, "smooth"),
+    ],
+)
+def test_a_stack_has_a_bound_only_where_all_of_it_allows_one(photos, parts, gaussian, transform):
+    def made(shape, classes):
+        return Stack({name: DEFENSES[name](shape, classes) for name in parts})
+
+    victim = Victim(MODELS["small"](), made, photos.shape, photos.classes)
+    assert (victim.defense.gaussian, victim.defense.transform_is) == (gaussian, transform)
+    assert (lower_bound(victim, photos) is not None) == (parts == ("nopeek", "noise"))

@@ -107,15 +107,16 @@ def test_what_most_draws_lack_is_not_compared():
     assert ["beyond_noise" in each.flags for each in made] == [False, False, False, True]
 
 
-def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise():
-    """In a third of the resamples its only strength is below the accuracy asked for."""
+@pytest.mark.parametrize(("enough", "wins"), [(2 / 3, False), (0.97, False), (0.98, True)])
+def test_what_may_not_be_accurate_enough_is_not_said_to_beat_noise(enough, wins):
+    """Its only strength is below the accuracy asked for in more than 2.5 % of the resamples."""
     doubtful = sure("cem", 1, 0.931, 0.09, jitter=0.0001)
-    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) % 3, 0.931, 0.929)
+    doubtful.draws["accuracy"] = np.where(np.arange(DRAWS) < enough * RESAMPLES, 0.931, 0.929)
     _, two, _ = at_losses(board(*control_and_noise(), doubtful))
     assert two.best.defense == "cem"
     assert two.best.over_noise.low > 0
-    assert two.best.reached == pytest.approx(2 / 3, abs=0.01)
-    assert two.winners == []
+    assert two.best.reached == pytest.approx(enough, abs=0.001)
+    assert bool(two.winners) == wins
 
 
 def test_resamples_in_which_it_is_not_accurate_enough_count_too():

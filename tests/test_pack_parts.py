@@ -125,3 +125,21 @@ def test_a_submission_has_all_its_parts(packed):
     assert [each.kind for each in check(packed / PACK)] == ["PROBLEM"]
     part.unlink()
     assert "PROBLEM" in [each.kind for each in check(packed / PACK)]
+
+
+def test_what_is_written_while_packs_are_made_stays(copy, monkeypatch):
+    """A run that began after the look for one writes a newer record: it counts, and is kept."""
+    store, trial = Store(copy), read_suite(copy).attacks[0]
+    written = []
+
+    def writing(path, content):
+        write_whole(path, content)
+        if not written and path.name.startswith(PACK.partition(".")[0]):
+            written.append(path.name)
+            store.write(failure(trial, "newer"))
+
+    monkeypatch.setattr(packing, "write_whole", writing)
+    packing.pack(copy)
+    assert written
+    assert [path.stem for path in (copy / "records").iterdir()] == [trial.key]
+    assert Store(copy).read(trial.key).error == "newer"

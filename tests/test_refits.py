@@ -204,3 +204,12 @@ def test_features_that_hardly_vary_have_a_mixture(name):
     loss, _ = defense.penalty(step_of(z.requires_grad_(), y))
     assert defense.weights.sum(1).tolist() == pytest.approx([1, 1])
     assert loss.isfinite()
+
+
+def test_spreads_of_a_first_fit_by_hand():
+    """Of each centre the mean squared deviations of its two members, by dimension."""
+    defense = KMeansCem((2, 1, 1), 2, clusters=2, blend=1.0)
+    defense.refresh(HAND.float().view(4, 2, 1, 1), torch.ones(4, dtype=torch.long))
+    spreads = defense.spreads[1][defense.centres[1][:, 0].argsort()]
+    expected = torch.tensor([[0.0025, 0.000625], [0.000625, 0.005625]])
+    torch.testing.assert_close(spreads, expected)

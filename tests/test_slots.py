@@ -133,3 +133,20 @@ def test_gates_that_are_wide_open_do_not_shut_the_penalty_off():
     assert float(seen["snr_gate"]) > 0.9
     assert float(seen["shut_off"]) == 0
     assert float(loss.detach()) > 0
+
+
+def test_slots_begin_at_random_in_training_and_at_their_mean_in_evaluation():
+    """Their spread is learned: where it vanishes, training and evaluation agree."""
+    defense = make("slot_attention", {"shutoff_steps": 0})
+    z, y = batch(20, 4)
+
+    def losses() -> list[float]:
+        return [float(defense.penalty(step_of(z, y))[0].detach()) for _ in range(2)]
+
+    still = losses()
+    assert still[0] == still[1]
+    defense.train()
+    drawn = losses()
+    assert drawn[0] != drawn[1]
+    torch.nn.init.constant_(defense.context.slot_log_std, -50)
+    assert losses() == pytest.approx(still, rel=1e-9)
