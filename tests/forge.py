@@ -138,22 +138,32 @@ def attack_summary(values: dict[str, float], name: str = "gmm") -> AttackSummary
     )
 
 
-def keep_victim(store: Store, trial: Trial, accuracy: float = 0.9, **changes) -> VictimRecord:
-    """Writes such a record and its arrays."""
-    correct = (np.arange(IMAGES) < round(IMAGES * accuracy)).astype(np.float32)
-    arrays = _write(store, trial, {"correct": correct})
+def keep_victim(
+    store: Store,
+    trial: Trial,
+    accuracy: float = 0.9,
+    *,
+    groups: list[int] | None = None,
+    **changes,
+) -> VictimRecord:
+    """Writes such a record and its arrays, with the groups of the images if they have any."""
+    scores = {"correct": (np.arange(IMAGES) < round(IMAGES * accuracy)).astype(np.float32)}
+    if groups is not None:
+        scores["group"] = np.array(groups)
+    arrays = _write(store, trial, scores)
     record = victim_record(trial, accuracy, arrays=arrays, **changes)
     store.write(record)
     return record
 
 
 def keep_attack(
-    store: Store, trial: Trial, mse: float = 0.02, ssim: float = 0.5, **changes
+    store: Store, trial: Trial, mse: float | list[float] = 0.02, ssim: float = 0.5, **changes
 ) -> AttackRecord:
-    """Writes such a record and its arrays; every image has the same error."""
+    """Writes such a record and its arrays; one error is that of every image."""
     values = {"mse": mse, "ssim": ssim}
     scores = {name: np.full(IMAGES, value, np.float32) for name, value in values.items()}
-    record = attack_record(trial, mse, ssim, arrays=_write(store, trial, scores), **changes)
+    arrays = _write(store, trial, scores)
+    record = attack_record(trial, float(np.mean(mse)), ssim, arrays=arrays, **changes)
     store.write(record)
     return record
 

@@ -2,20 +2,12 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 
 from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.statistics import PARTS, RESAMPLES
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
-from tests.forge import IMAGES, attack_record, attack_trial, victim_record, victim_trial
-
-
-def keep(store, trial, scores, record, **changes):
-    images = np.zeros((2, 3, 4, 4), np.uint8)
-    samples = {"samples": images, "users": images, "users_original": images}
-    arrays = store.write_arrays(trial.key, {"scores": save(scores), "samples": save(samples)})
-    store.write(record(trial, arrays=arrays, **changes))
+from tests.forge import IMAGES, attack_trial, keep_attack, keep_victim, victim_trial
 
 
 def world(folder, errors, *, groups=None):
@@ -24,12 +16,8 @@ def world(folder, errors, *, groups=None):
     for (defense, seed), mse in errors.items():
         victim = victim_trial(defense, seed=seed)
         attack = attack_trial(victim, "decoder")
-        scores = {"correct": np.ones(IMAGES, np.float32)}
-        if groups is not None:
-            scores["group"] = np.array(groups)
-        keep(store, victim, scores, victim_record)
-        scores = {"mse": np.asarray(mse, np.float32), "ssim": np.full(IMAGES, 0.5, np.float32)}
-        keep(store, attack, scores, attack_record, mse=float(np.mean(mse)))
+        keep_victim(store, victim, groups=groups)
+        keep_attack(store, attack, mse)
         victims.append(victim)
         attacks.append(attack)
     return board_of(Suite("hand", "", tuple(victims), tuple(attacks)), store)
