@@ -52,6 +52,7 @@ STAGES: list[tuple[Any, str, str]] = [
     (measure, "lower_bound", "measuring a victim: bound"),
     (measure, "floors_of", "measuring a victim: floors"),
     (measure, "correct_share", "measuring a victim: accuracy"),
+    (measure, "inferred", "measuring a victim: attributes"),
     (perform, "restored", "attacks: victim and its features"),
     (perform, "_target", "attacks: victim and its features"),
     (attack_victim, "score", "attacks: scoring (MSE, SSIM)"),

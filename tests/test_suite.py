@@ -101,6 +101,15 @@ def test_use_names_the_component_of_a_preset():
         ("training.milestones=[1, 99]", "training.milestones = .*: epoch 99 never comes"),
         ("training={epochs=2,milestones=[1],idle_epochs=2}", "idle_epochs = 2: nothing is learned"),
         ("start={milestones=[99]}", "start.milestones = .*: epoch 99 never comes"),
+        ("training.epochs=1", "defenses.kmeans_cem.warmup_epochs = 1: its penalty never begins in 1"),
+        (
+            "defenses.kmeans_cem.lam_steps=[[1, 2.0], [9, 3.0]]",
+            r"kmeans_cem.lam_steps = \[\[1, 2.0\], \[9, 3.0\]\]: epoch 9 never comes",
+        ),
+        (
+            "defenses.both={use=['kmeans_cem','dropout'],kmeans_cem={warmup_epochs=9}}",
+            "defenses.both.kmeans_cem.warmup_epochs = 9: its penalty never begins",
+        ),
         ("defenses.noise.strengths=[1, 1.0]", "strengths: 1 is there twice"),
         ("defenses.slot_attention.width=6", "multiple of 4"),
         ("dataset.trian=100", "unknown option 'trian'; did you mean 'train'"),

@@ -172,4 +172,4 @@ def test_the_minutes_of_a_suite_are_those_of_as_many_trials_as_it_has():
     trials = len(suite.load("quick").trials)
     assert more.core_minutes == pytest.approx(minutes * len(more.trials) / trials)
     assert len(more.trials) > trials
-    assert suite.load("quick", ["seeds=[0]", "training.epochs=2"]).core_minutes is None
+    assert suite.load("quick", ["seeds=[0]", "training.epochs=3"]).core_minutes is None

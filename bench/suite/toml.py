@@ -26,6 +26,7 @@ from smashbench.bench.suite.config import (
     Seed,
     VictimConfig,
 )
+from smashbench.bench.suite.epochs import of_defense, of_training
 from smashbench.bench.suite.make_defense import shown_by
 from smashbench.bench.suite.options import tuples
 from smashbench.bench.suite.plugins import in_use, load_installed, load_plugin
@@ -168,7 +169,7 @@ def _refusal(where: str, mistakes: Sequence[str]) -> BenchError:
         for table, name in re.findall(r"--set '?(dataset|model)\.use=[\"']?(\w+)", where)
         if any(each.startswith(f"{table}.") for each in mistakes)
     ]
-    return BenchError("\n  ".join([f"{where}:", *mistakes, *hints]))
+    return BenchError("\n  ".join([f"{where}:", *dict.fromkeys(mistakes), *hints]))
 
 
 def _apply(content: dict[str, Any], setting: str) -> None:
@@ -194,13 +195,18 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
     mistakes: list[str] = []
     model = component("model", "", file.model, MODELS, mistakes)
     for table, training in (("training", file.training), ("start", file.start)):
-        mistakes.extend(f"{table}.{why}" for why in (_too_late(training) if training else ()))
+        mistakes.extend(f"{table}.{why}" for why in (of_training(training) if training else ()))
     if len(set(file.seeds)) < len(file.seeds):
         mistakes.append(f"seeds = {list(file.seeds)}: every seed once")
     dataset = component("dataset", "", file.dataset, DATASETS, mistakes)
     defenses = [
         config for label, entry in file.defenses.items() for config in swept(label, entry, mistakes)
     ]
+    for config in defenses:
+        for part in config.parts:
+            of_part = f".{part.name}" if len(config.parts) > 1 else ""
+            late = of_defense(part.options, file.training.epochs)
+            mistakes.extend(f"defenses.{config.label}{of_part}.{why}" for why in late)
     diagnostics = {name for config in defenses for name in shown_by(config)}
     mistakes.extend(reserved(file.attacks, diagnostics))
     attacks = [
@@ -212,7 +218,7 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
         raise _refusal(where, mistakes)
     networks = [network(model, defense, mistakes) for defense in defenses]
     if mistakes:
-        raise _refusal(where, list(dict.fromkeys(mistakes)))
+        raise _refusal(where, mistakes)
     victims = tuple(
         victim_trial(
             VictimConfig(
@@ -252,20 +258,6 @@ def _validated(where: str, content: dict[str, Any]) -> _File:
     if mistakes := _bad_labels("defenses", file.defenses) + _bad_labels("attacks", file.attacks):
         raise _refusal(where, mistakes)
     return file
-
-
-def _too_late(training: Training) -> list[str]:
-    """A line for what a training would never come to."""
-    epochs = training.epochs
-    lines = []
-    if late := [each for each in training.milestones if each >= epochs]:
-        lines.append(
-            f"milestones = {list(training.milestones)}: epoch {late[0]} never comes, since the "
-            f"last of {epochs} is epoch {epochs - 1}"
-        )
-    if training.idle_epochs >= epochs:
-        lines.append(f"idle_epochs = {training.idle_epochs}: nothing is learned in {epochs} epochs")
-    return lines
 
 
 def _bad_labels(table: str, labels: Iterable[str]) -> list[str]:
