@@ -86,5 +86,6 @@ def unplugged() -> Iterator[None]:
 
 
 def _forget() -> None:
-    for function in (source._hash_of, source._tree_of, source._text_of):
+    cached = (source._hash_of, source._tree_of, source._text_of, source._is_unversioned)
+    for function in cached:
         function.cache_clear()

@@ -25,25 +25,37 @@ OTHER = 16 * "f"
 
 
 def submission(
-    run: Path, folder: Path, *, training=None, record=None, mse=None, label=None, attack=None
+    run: Path,
+    folder: Path,
+    *,
+    training=None,
+    record=None,
+    mse=None,
+    label=None,
+    attack=None,
+    strength=None,
+    options=None,
 ) -> Path:
     """What an author would send: the records of one defense, with changes to its training, to its
-    records, to its scores or to its name."""
+    records, to its scores, to its name, to its strength or to its other options."""
     source, store = Store(run), Store(folder)
     victims, attacks = [], []
     for trial in read_suite(run).trials:
         if trial.victim.defense.label != DEFENSE:
             continue
         old = trial.victim
+        lam = strength or old.defense.strength
+        own = old.defense.options | {"lam": lam} | (options or {})
+        renamed = {"label": label or DEFENSE, "options": own, "strength": lam}
         victim = config = old.model_copy(
             update={
                 "training": old.training.model_copy(update=training or {}),
-                "defense": old.defense.model_copy(update={"label": label or DEFENSE}),
+                "defense": old.defense.model_copy(update=renamed),
             }
         )
         if trial.attack:
-            options = trial.attack.options | (attack or {}).get(trial.attack.label, {})
-            chosen = trial.attack.model_copy(update={"options": options})
+            choices = trial.attack.options | (attack or {}).get(trial.attack.label, {})
+            chosen = trial.attack.model_copy(update={"options": choices})
             config = trial.config.model_copy(update={"victim": victim, "attack": chosen})
         new = Trial(key_of(config), config, key_of(victim) if trial.attack else None)
         (attacks if trial.attack else victims).append(new)
@@ -92,8 +104,51 @@ def test_one_name_for_two_things_is_told_apart(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", training={"epochs": 99})
     rows = merge_into(tmp_path / "both", run, theirs)
     assert (DEFENSE, "0.1") in rows
-    assert (f"{DEFENSE} (theirs)", "0.1") in rows
     assert rows[DEFENSE, "0.1"]["seeds"] == "1"
+    assert "other_training" in rows[f"{DEFENSE} (theirs)", "0.1"]["flags"]
+    assert "other_training" not in rows[DEFENSE, "0.1"]["flags"]
+
+
+def test_rows_of_another_training_are_neither_compared_nor_compared_with(run, tmp_path):
+    """Their noise is none for the rows of the first folder, and no undefended row is theirs."""
+    old, other = read_suite(run), Store(tmp_path / "longer")
+    trainings = {}
+    for trial in old.victims:
+        training = trial.victim.training.model_copy(update={"epochs": 99})
+        trainings[trial.key] = trial.victim.model_copy(update={"training": training})
+    victims = tuple(Trial(key_of(config), config) for config in trainings.values())
+    attacks = []
+    for trial in old.attacks:
+        config = trial.config.model_copy(update={"victim": trainings[trial.parent]})
+        attacks.append(Trial(key_of(config), config, key_of(config.victim)))
+    for before, after in zip((*old.victims, *old.attacks), (*victims, *attacks), strict=True):
+        found = Store(run).finished(before.key)
+        arrays = {n: Store(run).arrays_path(before.key, n).read_bytes() for n in found.arrays}
+        changes = {"key": after.key, "config": after.config, "parent": after.parent}
+        changes |= {"arrays": other.write_arrays(after.key, arrays)}
+        other.write(found.model_copy(update=changes))
+    save_suite(Suite("longer", "", victims, tuple(attacks)), other.folder)
+    alone, both = read(run), read(run, other.folder)
+    assert [row.key for row in both.complete] == [row.key for row in alone.complete]
+    assert len(both.rows) == 2 * len(alone.rows)
+    for row in both.rows[len(alone.rows) :]:
+        assert row.defense.endswith("(longer)")
+        assert "other_training" in row.flags
+        assert "no_control" not in row.flags  # it has an undefended row of its own
+    ours = alone.to_frame()
+    assert both.to_frame().head(len(ours)).equals(ours)
+
+
+def test_one_name_for_other_options_at_other_strengths_is_told_apart(run, tmp_path):
+    """Two strengths of one name are one sweep, unless another option differs."""
+    more = submission(run, tmp_path / "more", strength=0.5)
+    rows = merge_into(tmp_path / "both", run, more)
+    assert (DEFENSE, "0.5") in rows
+    fewer = submission(run, tmp_path / "fewer", strength=0.5, options={"clusters": 2})
+    rows = merge_into(tmp_path / "both", run, fewer)
+    assert (DEFENSE, "0.5") not in rows
+    assert (f"{DEFENSE} (fewer)", "0.5") in rows
+    assert "other_training" not in rows[f"{DEFENSE} (fewer)", "0.5"]["flags"]
 
 
 def test_one_name_for_two_attacks_is_told_apart(run, tmp_path):

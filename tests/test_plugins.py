@@ -97,6 +97,41 @@ def test_a_name_of_another_kind_changes_no_source(write):
     assert (source_of(attack), scoring_of(attack)) == before
 
 
+@pytest.mark.parametrize(
+    ("installed", "counts"),
+    [("", True), ('{"dir_info": {"editable": true}, "url": "file:///x"}', True), ("{}", False)],
+)
+def test_code_that_its_author_works_on_counts(installed, counts, write, tmp_path, monkeypatch):
+    """Not installed, or installed from a folder as it stands; what is installed has a version.
+    What is imported may be an instance, which is of the module that makes it."""
+    site = tmp_path / "site"
+    (site / "mylab").mkdir(parents=True)
+    (site / "mylab" / "__init__.py").touch()
+    (site / "mylab" / "kinds.py").write_text(
+        "class Kind:\n    def __init__(self, by):\n        ...\n"
+    )
+    if installed:
+        info = site / "mylab-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mylab\nVersion: 1.0\n")
+        (info / "top_level.txt").write_text("mylab\n")
+        (info / "direct_url.json").write_text(installed)
+    monkeypatch.syspath_prepend(site)
+    plugin = write("from mylab.config import KIND\n" + DEFENSE)
+
+    def source(by: float) -> str | None:
+        text = f"from mylab.kinds import Kind\nKIND = Kind({by})\n"
+        (site / "mylab" / "config.py").write_text(text)
+        with unplugged():
+            plug([plugin])
+            found = source_of(trial_of("shift"))
+        for name in ("mylab.config", "mylab.kinds", "mylab"):
+            del sys.modules[name]
+        return found
+
+    assert (source(0.25) != source(0.125)) is counts
+
+
 def test_an_installed_package_announces_its_own(tmp_path, monkeypatch, here):
     site = tmp_path / "site"
     (site / "acme").mkdir(parents=True)

@@ -1,6 +1,7 @@
 """What `submit-check` accepts, what it refuses, and why."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,12 @@ def test_other_numbers_of_a_record_than_those_of_its_scores_are_found(run, tmp_p
         {"metrics": record.metrics | {"psnr": psnr}},
         {"means": record.means | {"rank_1": 0.0}},
         {"means": {}},
+        {"means": record.means | {"another": 0.5}},
+        {
+            "metrics": record.metrics
+            | {"psnr": record.metrics["psnr"].model_copy(update={"q05": 1})}
+        },
+        {"flags": ["not_converged", "attack_failed"]},
     ):
         store.write(record.model_copy(update=changes))
         (found,) = _summaries(suite, Store(folder))
@@ -188,6 +195,26 @@ def test_another_training_seed_or_attack_than_the_boards_is_named(run, tmp_path)
     assert any("another training than the board's: mine" in text for text in problems(other, run))
     weak = submission(run, tmp_path / "weak", attack={"gmm": {"components": 1}}, label="mine")
     assert any("attacked in more ways" in text and "gmm" in text for text in problems(weak, run))
+
+
+def test_what_begins_with_other_weights_than_the_board_is_named():
+    """A hundred undefended epochs first are another training."""
+    board, ours = load_suite("smoke"), load_suite("smoke", ["start={epochs=100}"])
+    (found,) = _otherwise(ours, board)
+    assert "another start than the board's: none" in found.text
+    assert not list(_otherwise(ours, ours))
+
+
+def test_seeds_and_attacks_are_those_of_every_row():
+    board = load_suite("smoke", ["seeds=[0, 1]"])
+    short = next(trial for trial in board.victims if trial.victim.seed == 1)
+    ours = replace(board, victims=tuple(trial for trial in board.victims if trial != short))
+    (found,) = _otherwise(ours, board)
+    assert found.text == f"the board has victims of seed 1, too: {short.row}"
+    label = board.attacks[0].attack.label
+    left = [trial for trial in board.attacks if trial.attack.label != label or trial.row != "none"]
+    (found,) = _otherwise(replace(board, attacks=tuple(left)), board)
+    assert found.text.endswith(f"({label}, attack seed 0): none")
 
 
 def test_a_defense_may_decide_the_width_of_the_network_and_nothing_else_may():

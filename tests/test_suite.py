@@ -12,6 +12,7 @@ from smashbench.bench.suite import toml as suite
 from smashbench.bench.suite.columns import ambiguous
 from smashbench.bench.suite.config import key_of
 from smashbench.bench.suite.options import resolve
+from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.kmeans_cem import KMeansCem
 
 SMOKE = suite.load("smoke")
@@ -101,10 +102,14 @@ def test_use_names_the_component_of_a_preset():
         ("training.milestones=[1, 99]", "training.milestones = .*: epoch 99 never comes"),
         ("training={epochs=2,milestones=[1],idle_epochs=2}", "idle_epochs = 2: nothing is learned"),
         ("start={milestones=[99]}", "start.milestones = .*: epoch 99 never comes"),
-        ("training.epochs=1", "defenses.kmeans_cem.warmup_epochs = 1: its penalty never begins in 1"),
+        ("training.epochs=1", "defenses.kmeans_cem.warmup_epochs = 1: its penalty never begins"),
         (
             "defenses.kmeans_cem.lam_steps=[[1, 2.0], [9, 3.0]]",
             r"kmeans_cem.lam_steps = \[\[1, 2.0\], \[9, 3.0\]\]: epoch 9 never comes",
+        ),
+        (
+            "defenses.kmeans_cem={scale_end=1.0,ramp_epochs=100}",
+            r"ramp_epochs = 100: \d epochs, of which 1 are warm-up, end before scale_end",
         ),
         (
             "defenses.both={use=['kmeans_cem','dropout'],kmeans_cem={warmup_epochs=9}}",
@@ -271,3 +276,19 @@ def test_a_mistake_in_an_override_says_where_it_was_typed():
     with pytest.raises(BenchError, match=r"smoke\.toml with --set nonsense=1:\n") as caught:
         suite.load("smoke", ["nonsense=1"])
     assert "model, plugins, seeds" in str(caught.value)
+
+
+def test_a_defense_of_ones_own_may_take_vectors_alone_and_name_its_options_as_it_likes(monkeypatch):
+    """It has no strength either, which a stack need not have."""
+
+    class Flat(Defense):
+        def __init__(self, shape, classes, *, lam_steps: int = 10, warmup_epochs: int = 50):
+            (self.size,) = shape
+            super().__init__(shape, classes)
+
+    monkeypatch.setitem(DEFENSES, "flat", Flat)
+    assert suite.load("smoke", ["defenses.flat={}"]).victims[-1].row == "flat"
+    stack = suite.load("smoke", ["defenses.both={use=['flat','noise']}"])
+    assert stack.victims[-1].row == "both"
+    with pytest.raises(BenchError, match=r"as part.option, e.g. noise.noise = 1"):
+        suite.load("smoke", ["defenses.both={use=['flat','noise'],lam=1}"])

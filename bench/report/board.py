@@ -60,6 +60,8 @@ class Row:
     """Trials of this row that failed or have not run."""
     of_other_code: int = 0
     """Trials of this row that were made by code that has changed since."""
+    otherwise: bool = False
+    """Whether its network or training is not that of the board: folders that were merged."""
     versions: dict[str, set[str]] = field(default_factory=dict)
     """Hashes of the code that measured its victims, under ``VICTIM``, and of each attack, under
     ``attack NAME``."""
@@ -205,8 +207,9 @@ class Board:
 
     @cached_property
     def complete(self) -> list[Row]:
-        """The rows that are compared: without a missing trial, which may be the strongest."""
-        return [row for row in self.rows if row.on_one_release and not row.missing]
+        """The rows that are compared: of the board's network and training, without a missing
+        trial, which may be the strongest."""
+        return [r for r in self.rows if r.on_one_release and not (r.missing or r.otherwise)]
 
     @cached_property
     def controls(self) -> list[Row]:

@@ -56,22 +56,29 @@ def _simple_beats_strong(row: Row, board: Board) -> bool:
 
 
 def _control_failed(row: Row, board: Board) -> bool:
-    left = [other.broken.get(seed, 0.0) for other in board.rows for seed in row.seeds]
-    return max(left) > CONTROL_FAILED
+    return max(_broken(row, board).get(seed, 0.0) for seed in row.seeds) > CONTROL_FAILED
+
+
+def _broken(row: Row, board: Board) -> dict[int, float]:
+    """Of the undefended rows of a row's network and training, seed to the highest of the FVUs
+    that their strongest attacks leave."""
+    alike = [other.broken for other in board.rows if other.otherwise == row.otherwise]
+    return {seed: max(each.get(seed, 0.0) for each in alike) for seed in set().union(*alike)}
 
 
 def _beyond_noise(row: Row, board: Board) -> bool:
-    if row.role != "defense" or row.missing or not board.noise_beside(row):
+    if row.role != "defense" or row.missing or row.otherwise or not board.noise_beside(row):
         return False
     return board.over_noise[row.key]["fvu_over_noise"] is None
 
 
 def _other_seeds(row: Row, board: Board) -> bool:
-    return row.role == "defense" and not row.missing and of_other_seeds(board, row)
+    compared = row.role == "defense" and not (row.missing or row.otherwise)
+    return compared and of_other_seeds(board, row)
 
 
 def _no_control(row: Row, board: Board) -> bool:
-    return not {seed for other in board.rows for seed in other.broken}.issuperset(row.seeds)
+    return not _broken(row, board).keys() >= set(row.seeds)
 
 
 INCOMPLETE = Flag(
@@ -151,6 +158,13 @@ FLAGS = (
         "compared with noise.",
         _other_seeds,
         doubt=False,
+        relative=True,
+    ),
+    Flag(
+        "other_training",
+        "Its network or training is not that of the first folder: it is not drawn and not "
+        "compared.",
+        lambda row, board: row.otherwise,
         relative=True,
     ),
     Flag(

@@ -66,6 +66,7 @@ def board_of(suite: Suite, store: Store) -> Board:
     for row, group in zip(rows, groups.values(), strict=True):
         keys = {trial.key for victim in group for trial in (victim, *attacks[victim.key])}
         row.of_other_code = len(keys & suite.of_other_code)
+        row.otherwise = not keys.isdisjoint(suite.otherwise)
         if any(records[key] for key in keys):
             begun.append(row)
         else:  # nobody may have asked for it

@@ -71,7 +71,15 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
     attacks = tuple(trial for trial in trials if trial.attack)
     plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
     old = frozenset[str]().union(*(suite.of_other_code for suite in suites))
-    suite = Suite(name, suites[0].description, victims, attacks, "", plugins, old)
+    suite = Suite(
+        name,
+        suites[0].description,
+        victims,
+        attacks,
+        plugins=plugins,
+        of_other_code=old,
+        otherwise=_trained_otherwise(suites),
+    )
     return suite, Stores(folders, homes)
 
 
@@ -93,10 +101,26 @@ def _check_facts(folders: Sequence[Path], suites: Sequence[Suite]) -> None:
                 )
 
 
+def _trained_otherwise(suites: Sequence[Suite]) -> frozenset[str]:
+    """The victims of later folders whose network or training is not that of the first."""
+    from smashbench.bench.suite.alike import differences  # here: one folder needs no PyTorch
+
+    first = [trial.victim for trial in suites[0].victims]
+    return frozenset(
+        trial.key
+        for suite in suites[1:]
+        for trial in suite.victims
+        if differences(trial.victim, first)
+    )
+
+
 def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[str, Trial]:
     """The trials of all suites by key; what means something else in an earlier folder carries the
     name of its own."""
+    from smashbench.bench.suite.alike import sweep_of  # here: one folder needs no PyTorch
+
     meanings: dict[tuple[object, ...], str] = {}
+    sort: tuple[object, ...]
 
     def own_name(name: str, sort: tuple[object, ...], meaning: str, folder: Path) -> str:
         """The name, or where it means something else already, with the folder's."""
@@ -109,8 +133,10 @@ def _under_own_names(folders: Sequence[Path], suites: Sequence[Suite]) -> dict[s
     for folder, suite in zip(folders, suites, strict=True):
         for trial in suite.victims:
             defense = trial.victim.defense
-            sort = ("defense", defense.strength)
-            meaning = canonical(trial.victim.model_copy(update={"seed": 0}))
+            sort, meaning = ("defense",), sweep_of(trial.victim)
+            if meaning is None:  # strengths are told apart one by one
+                sort = ("defense", defense.strength)
+                meaning = canonical(trial.victim.model_copy(update={"seed": 0}))
             label = own_name(defense.label, sort, meaning, folder)
             renamed = defense.model_copy(update={"label": label})
             config = trial.victim.model_copy(update={"defense": renamed})

@@ -3,15 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-import torch
-
 from smashbench.attacks import ATTACKS
 from smashbench.attacks.base import GRANTS
 from smashbench.bench.report.verdict import listed
 from smashbench.bench.store.record import AttackRecord, FinishedRecord
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.finding import Finding
-from smashbench.bench.suite.make_defense import CLASSES, FEW, maker
+from smashbench.bench.suite.make_defense import trial_piece
 from smashbench.bench.suite.trial import Trial
 
 Facts = dict[str, object]
@@ -56,8 +54,7 @@ def _declared(trial: Trial) -> Facts:
             "noise_aware": attack.noise_aware,
             "releases_per_image": attack.releases,
         }
-    with torch.random.fork_rng([]):
-        defense = maker(trial.victim.defense)(FEW, CLASSES)
+    defense = trial_piece(trial.victim.defense)
     return {"role": defense.role, "group": defense.group}
 
 

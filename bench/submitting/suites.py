@@ -1,14 +1,16 @@
 """A packed run: is it whole, of this version, and like the board that it is to stand on?"""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from smashbench.bench.errors import BenchError
-from smashbench.bench.experiment.scoring import Summaries, summarise
+from smashbench.bench.experiment.results import Summary
+from smashbench.bench.experiment.scoring import Summaries, flags_of, summarise
 from smashbench.bench.report.flags import FLAGS
 from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
@@ -20,9 +22,8 @@ from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.claims import check_claims
 from smashbench.bench.submitting.finding import Finding
 from smashbench.bench.submitting.scores import check_scores
-from smashbench.bench.suite.config import Component, VictimConfig
+from smashbench.bench.suite.alike import SHARED, differences
 from smashbench.bench.suite.trial import Suite, Trial
-from smashbench.defenses import DEFENSES
 
 WRONG = ("bound_violated",)
 """Flags with which no row can stand; others are for a reader to judge."""
@@ -116,7 +117,10 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
                 weights = scores.get("judged")
                 pairs = [(record.metrics.accuracy, np.average(scores["correct"], weights=weights))]
             elif victim := store.victim(trial.parent or ""):
-                pairs = _pairs(record, summarise(scores, victim.floors["mean_image"]))
+                floor = victim.floors["mean_image"]
+                pairs = _pairs(record, summarise(scores, floor))
+                alike = record.flags == flags_of(record.metrics, floor, record.converged)
+                pairs += [] if alike else [(np.inf, -np.inf)]
             else:
                 continue  # it is missing, which is said elsewhere
             if not all(np.isclose(said, is_, rtol=1e-4, atol=1e-6) for said, is_ in pairs):
@@ -124,18 +128,28 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
     if wrong:
         yield Finding(
             "PROBLEM",
-            f"{len(wrong)} records say other means than those of their scores: {listed(wrong)}",
+            f"{len(wrong)} records say other means, quantiles or flags than those of their scores: "
+            f"{listed(wrong)}",
         )
     else:
         yield Finding("ok", "every mean is that of the scores of the single images")
 
 
 def _pairs(record: AttackRecord, again: Summaries) -> list[tuple[float, float]]:
-    """What a record says, and what it should; infinite where it says nothing of a score."""
-    metrics = {name: each.mean for name, each in record.metrics.items()}
-    said = metrics | record.means
-    found = {name: each.mean for name, each in again["metrics"].items()} | again["means"]
-    return [(said.get(name, np.inf), value) for name, value in found.items()]
+    """What a record says, and what it should; infinite where one of them says nothing."""
+    said = _flat(record.metrics) | record.means
+    found = _flat(again["metrics"]) | again["means"]
+    names = said.keys() | found.keys()
+    return [(said.get(name, np.inf), found.get(name, -np.inf)) for name in names]
+
+
+def _flat(metrics: Mapping[str, Summary]) -> dict[str, float]:
+    """Every number of these summaries."""
+    return {
+        f"{name} {what}": value
+        for name, each in metrics.items()
+        for what, value in each.model_dump().items()
+    }
 
 
 def _rows(suite: Suite, store: Store, of_board: Collection[str]) -> Iterator[Finding]:
@@ -180,50 +194,42 @@ def _beside(suite: Suite, folder: Path, theirs: Suite, board: Path) -> Iterator[
 
 def _otherwise(suite: Suite, theirs: Suite) -> Iterator[Finding]:
     """How it differs from a board in what all rows must share."""
-    for what in ("dataset", "model", "training"):
-        known = [trial.victim for trial in theirs.victims]
-        if other := [t.label for t in suite.victims if not _shared(t.victim, known, what)]:
-            yield Finding("PROBLEM", f"another {what} than the board's: {listed(other)}")
+    known = [trial.victim for trial in theirs.victims]
+    others = {trial.label: differences(trial.victim, known) for trial in suite.victims}
+    for what in SHARED:
+        if some := [label for label, differs in others.items() if what in differs]:
+            yield Finding("PROBLEM", f"another {what} than the board's: {listed(some)}")
     seeds = {trial.config.seed for trial in theirs.victims}
-    lacking = seeds - {trial.config.seed for trial in suite.victims}
-    if lacking:
-        missing = ", ".join(map(str, sorted(lacking)))
-        yield Finding("PROBLEM", f"the board has victims of seed {missing}, too")
-    ours, wanted = _attacks(suite), _attacks(theirs)
-    if less := [label for choice, label in wanted.items() if choice not in ours]:
-        yield Finding(
-            "PROBLEM",
-            "the board's rows were attacked in more ways, so that their worst "
-            f"cases are not alike: {listed(less)}",
-        )
+    wanted = {choice: label for each in _attacks(theirs).values() for choice, label in each.items()}
+    attacks = _attacks(suite)
+    lacking: defaultdict[str, list[str]] = defaultdict(list)
+    for row, mine in _rows_of(suite).items():
+        if few := seeds - {trial.config.seed for trial in mine}:
+            missing = ", ".join(map(str, sorted(few)))
+            lacking[f"the board has victims of seed {missing}, too"].append(mine[0].row)
+        if less := [label for choice, label in wanted.items() if choice not in attacks[row]]:
+            lacking[
+                "the board's rows were attacked in more ways, so that their worst cases are not "
+                f"alike ({listed(less)})"
+            ].append(mine[0].row)
+    for text, rows in lacking.items():
+        yield Finding("PROBLEM", f"{text}: {listed(rows)}")
 
 
-def _shared(victim: VictimConfig, board: Sequence[VictimConfig], what: str) -> bool:
-    """Whether a board has a victim with the same data set, model or training, up to the options of
-    the model that the defense decides; a row whose own defense decides others is no measure."""
-    if what != "model":
-        return getattr(victim, what) in [getattr(each, what) for each in board]
-    decided = _decided(victim)
-
-    def rest(config: VictimConfig) -> Component:
-        left = {name: v for name, v in config.model.options.items() if name not in decided}
-        return config.model.model_copy(update={"options": left})
-
-    return rest(victim) in [rest(each) for each in board if _decided(each) <= decided]
+def _rows_of(suite: Suite) -> dict[tuple[str, float | None], list[Trial]]:
+    """The victims of every row."""
+    rows: defaultdict[tuple[str, float | None], list[Trial]] = defaultdict(list)
+    for trial in suite.victims:
+        rows[_row(trial)].append(trial)
+    return rows
 
 
-def _decided(victim: VictimConfig) -> set[str]:
-    """The options of the model that a defense decides."""
-    known = [DEFENSES[part.name] for part in victim.defense.parts if part.name in DEFENSES]
-    return {option for defense in known for option in defense.of_model.values()}
-
-
-def _attacks(suite: Suite) -> dict[tuple[str, int], str]:
-    """Every attack and its seed, to how it is called there."""
-    found = {}
+def _attacks(suite: Suite) -> dict[tuple[str, float | None], dict[tuple[str, int], str]]:
+    """Of every row every attack and its seed, to how it is called there."""
+    found: defaultdict[Any, dict[tuple[str, int], str]] = defaultdict(dict)
     for trial in suite.attacks:
         if trial.attack:
             same = trial.attack.model_copy(update={"label": "any"})
             label = f"{trial.attack.label}, attack seed {trial.config.seed}"
-            found[same.model_dump_json(), trial.config.seed] = label
+            found[_row(trial)][same.model_dump_json(), trial.config.seed] = label
     return found

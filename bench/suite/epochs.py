@@ -1,36 +1,38 @@
 """Options that name an epoch which a training never comes to."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from smashbench.bench.experiment.training import Training
+from smashbench.bench.suite.config import Component
+from smashbench.defenses import DEFENSES
+from smashbench.defenses.cem import Cem
 
 
-def of_training(training: Training) -> list[str]:
+def of_training(training: Training) -> Iterator[str]:
     """A line for every such option of the training itself."""
     epochs = training.epochs
-    lines = []
     if late := [each for each in training.milestones if each >= epochs]:
-        lines.append(f"milestones = {list(training.milestones)}: {_never(late[0], epochs)}")
+        yield f"milestones = {list(training.milestones)}: {_never(late[0], epochs)}"
     if training.idle_epochs >= epochs:
-        lines.append(f"idle_epochs = {training.idle_epochs}: nothing is learned in {epochs} epochs")
-    return lines
+        yield f"idle_epochs = {training.idle_epochs}: nothing is learned in {epochs} epochs"
 
 
-def of_defense(options: Mapping[str, Any], epochs: int) -> list[str]:
-    """A line for every such option of a defense, which would be trained without its penalty, or
-    without a step of it, under its own name."""
-    lines = []
-    warmup = options.get("warmup_epochs")
-    if isinstance(warmup, int) and warmup >= epochs:
-        lines.append(
-            f"warmup_epochs = {warmup}: its penalty never begins in {epochs} epochs; set a lower "
-            "one, or a higher training.epochs"
+def of_defense(part: Component, epochs: int) -> Iterator[str]:
+    """A line for every such option of a penalty with a warm-up, which would be trained without it,
+    or without a step of it, under its own name."""
+    if part.name not in DEFENSES or not issubclass(DEFENSES[part.name], Cem):
+        return
+    options, more = part.options, "set a lower one, or a higher training.epochs"
+    warmup, ramp = options["warmup_epochs"], options["ramp_epochs"]
+    if warmup >= epochs:
+        yield f"warmup_epochs = {warmup}: its penalty never begins in {epochs} epochs; {more}"
+    elif options["scale_end"] is not None and warmup + ramp >= epochs:
+        yield (
+            f"ramp_epochs = {ramp}: {epochs} epochs, of which {warmup} are warm-up, end before "
+            f"scale_end; {more}"
         )
-    steps = options.get("lam_steps") or ()
-    if late := [epoch for epoch, _ in steps if epoch >= epochs]:
-        lines.append(f"lam_steps = {[list(step) for step in steps]}: {_never(late[0], epochs)}")
-    return lines
+    if late := [epoch for epoch, _ in options["lam_steps"] if epoch >= epochs]:
+        yield f"lam_steps = {options['lam_steps']}: {_never(late[0], epochs)}"
 
 
 def _never(epoch: int, epochs: int) -> str:

@@ -10,8 +10,10 @@ from smashbench.bench.suite.options import place_in
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.stack import Stack
 
-FEW, MANY, CLASSES = (8, 4, 4), (64, 8, 8), 5
-"""Features of trial pieces: what is refused for both does not hang on the shape."""
+SHAPES: tuple[tuple[int, ...], ...] = ((8, 4, 4), (64, 8, 8), (512,), (16, 64))
+"""Maps, few and many features, vectors and tokens of trial pieces: what is refused for all of them
+does not hang on the shape."""
+CLASSES = 5
 
 
 def maker(config: DefenseConfig | StackConfig) -> Callable[[tuple[int, ...], int], Defense]:
@@ -26,23 +28,35 @@ def maker(config: DefenseConfig | StackConfig) -> Callable[[tuple[int, ...], int
     return make
 
 
+def trial_piece(config: DefenseConfig | StackConfig) -> Defense:
+    """The defense for the first of ``SHAPES`` that it can be made for.
+
+    Raises:
+        Exception: the error for the first shape, where it can be made for none.
+    """
+    first: BaseException | None = None
+    with torch.random.fork_rng([]):
+        for shape in SHAPES:
+            try:
+                made = maker(config)(shape, CLASSES)
+                made.stand_on(made.noise)
+                return made
+            except (Exception, SystemExit) as error:  # of a defense of somebody's own
+                first = first or error
+    assert first
+    raise first
+
+
 def refusal(config: DefenseConfig | StackConfig) -> str:
     """Why options that are each valid do not go together, or the defense cannot be made at all;
     empty where it can. What only features of some shapes are too few for, the trial says."""
-    why = _refusal(config, FEW)
-    return why if why and _refusal(config, MANY) else ""
-
-
-def _refusal(config: DefenseConfig | StackConfig, shape: tuple[int, ...]) -> str:
-    with torch.random.fork_rng([]):
-        try:
-            made = maker(config)(shape, CLASSES)
-            made.stand_on(made.noise)
-        except ValueError as error:
-            return str(error)
-        except (Exception, SystemExit) as error:  # of a defense of somebody's own
-            where = [place_in(DEFENSES[part.name], error) for part in config.parts]
-            return f"cannot be made: {type(error).__name__}: {error}{''.join(dict.fromkeys(where))}"
+    try:
+        trial_piece(config)
+    except ValueError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        where = [place_in(DEFENSES[part.name], error) for part in config.parts]
+        return f"cannot be made: {type(error).__name__}: {error}{''.join(dict.fromkeys(where))}"
     return ""
 
 

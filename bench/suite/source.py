@@ -3,9 +3,11 @@
 import ast
 import hashlib
 import inspect
+import json
+import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
@@ -129,13 +131,31 @@ def _imported(module: str) -> Iterator[str]:
 
 
 def _found(name: str, package: str) -> str | None:
-    """The whole name of a module of ours that a module of this package imports; None of another,
-    and of one that is not there: type checkers alone ask for it, or it is another version's."""
+    """The whole name of a module of ours that a module of a package imports, or of one that its
+    author works on; None of another, and of one that is not there: type checkers alone ask for it,
+    or it is another version's."""
     try:
         whole = resolve_name(name, package)
-        return whole if _is_ours(whole) and import_module(whole) else None
+        own = _is_ours(whole) or (not f"{package}.".startswith(OWN) and _is_worked_on(whole))
+        return whole if own and import_module(whole) else None
     except ImportError:
         return None
+
+
+def _is_worked_on(module: str) -> bool:
+    """Whether a module that a plug-in imports is installed from a folder as it stands, or not
+    installed at all: its author may edit it. One that is installed has a version."""
+    return _is_unversioned(module.partition(".")[0])
+
+
+@cache
+def _is_unversioned(root: str) -> bool:
+    if root in sys.stdlib_module_names or f"{root}." == OWN:
+        return False
+    packages = metadata.packages_distributions().get(root, [])
+    urls = [metadata.distribution(name).read_text("direct_url.json") or "{}" for name in packages]
+    editable = [json.loads(url).get("dir_info", {}).get("editable") for url in urls]
+    return not packages or any(editable)
 
 
 def _home(module: str, name: str) -> str:
@@ -144,8 +164,11 @@ def _home(module: str, name: str) -> str:
     holder = import_module(module)
     if hasattr(holder, "__path__") and find_spec(f"{module}.{name}"):
         return f"{module}.{name}"
-    home = getattr(getattr(holder, name, None), "__module__", None)
-    return home if isinstance(home, str) and _is_ours(home) else module
+    value = getattr(holder, name, None)
+    home = getattr(value, "__module__", None)  # of an instance, that of its class
+    if not isinstance(home, str) or not _is_ours(home):
+        return module
+    return home if getattr(import_module(home), name, None) is value else module
 
 
 @cache

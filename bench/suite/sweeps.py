@@ -112,16 +112,15 @@ def _stack(label: str, options: dict[str, Any], strengths: Any, mistakes: list[s
         mistakes.extend(f"{where}.{why}" for why in wrong)
         return []
     sweep, knobs = options.pop("sweep", None), _knobs(names)
+    example = (knobs or ["part.option"])[-1]
     for name, table in options.items():
         if name not in names or not isinstance(table, dict):
-            wrong.append(
-                f"{name}: write the options of a part as part.option, e.g. {knobs[-1]} = 1"
-            )
+            wrong.append(f"{name}: write the options of a part as part.option, e.g. {example} = 1")
         elif strengths is not None:
             written = {f"{name}.{option}": value for option, value in table.items()}
             wrong += [_overwritten(key, value) for key, value in written.items() if key == sweep]
     if strengths is not None and sweep is None:
-        wrong.append(f'sweep is missing: what strengths are of, e.g. sweep = "{knobs[-1]}"')
+        wrong.append(f'sweep is missing: what strengths are of, e.g. sweep = "{example}"')
     if sweep is not None and sweep not in knobs:
         wrong.append(f"sweep = {sweep!r}: {unknown('option', str(sweep), knobs)}")
     mistakes.extend(f"{where}.{why}" for why in wrong)
@@ -179,7 +178,8 @@ def _knobs(names: list[str]) -> list[str]:
     knobs = []
     for name in names:
         component: type = DEFENSES[name]
-        options = sorted(options_of(component).model_fields, key=DEFENSES[name].strength.__eq__)
+        strength = DEFENSES[name].strength
+        options = sorted(options_of(component).model_fields, key=lambda option: option == strength)
         knobs += [f"{name}.{option}" for option in options]
     return knobs
 

@@ -205,7 +205,7 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
     for config in defenses:
         for part in config.parts:
             of_part = f".{part.name}" if len(config.parts) > 1 else ""
-            late = of_defense(part.options, file.training.epochs)
+            late = of_defense(part, file.training.epochs)
             mistakes.extend(f"defenses.{config.label}{of_part}.{why}" for why in late)
     diagnostics = {name for config in defenses for name in shown_by(config)}
     mistakes.extend(reserved(file.attacks, diagnostics))

@@ -108,6 +108,9 @@ class Suite:
     """Keys of the trials whose records were made by code that has changed since."""
     kept: frozenset[str] = frozenset()
     """Of these, the keys of those that a person wanted to keep."""
+    otherwise: frozenset[str] = frozenset()
+    """Where several folders were read as one: keys of the victims whose network or training is not
+    that of the first."""
     core_minutes: float | None = None
     """What all trials take of one core, about, as its author measured it."""
 
