@@ -1,8 +1,7 @@
 """What a data set promises."""
 
-import torch
-
 from smashbench.bench.contracts.base import BrokenError, Check, Subject, UncheckedError, require
+from smashbench.bench.run.parts import mistakes_in
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Dataset, DatasetError, Split
 
@@ -45,11 +44,11 @@ def _asks(subject: Subject) -> None:
 
 def _parts(subject: Subject) -> None:
     split = _loaded(subject)
+    wrong = "; ".join(mistakes_in(split))
+    require(not wrong, wrong)
     seen: set[bytes] = set()
     for name in PARTS:
         part = getattr(split, name)
-        require(part.x.dtype == torch.float32, f"images of {name!r} should be float32 in [0, 1]")
-        require(part.x.shape[1:] == split.shape, f"images of {name!r} have another shape")
         require(len(part.x) == len(part.y), f"{name!r} has {len(part.y)} labels for its images")
         images = {x.numpy().tobytes() for x in part.x}
         require(not images & seen, f"{name!r} has images that are in another part, too")

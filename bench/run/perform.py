@@ -16,6 +16,7 @@ from smashbench.bench.experiment.make_victim import make_victim, start
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
 from smashbench.bench.run.checkpoint import forget, keeper_of
 from smashbench.bench.run.measure_again import measure_again
+from smashbench.bench.run.parts import mistakes_in, too_few_attributed
 from smashbench.bench.run.victims import begin_with, build_victim, restored, trained, write_arrays
 from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
@@ -24,8 +25,6 @@ from smashbench.bench.suite.source import scoring_of, source_of
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DATASETS, DatasetError, Split
 
-ATTRIBUTED = 10
-"""Fewest images of a part that have attributes, where any has."""
 PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "scikit-image")
 """What numbers depend on."""
 
@@ -73,15 +72,8 @@ def load_data(dataset: Component, data: Path | None, device: torch.device) -> Sp
 def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
     config = json.loads(dataset)
     split: Split = DATASETS[config["name"]](**config["options"]).load(data)
-    for name in ("aux", "test"):
-        attributes = getattr(split, name).attributes
-        if attributes is None:
-            continue
-        if (known := int((attributes >= 0).all(1).sum())) < ATTRIBUTED:
-            raise DatasetError(
-                f"part {name!r} has {known} images with attributes, too few to infer any: give "
-                f"{ATTRIBUTED} or more, or None for all"
-            )
+    if wrong := [*mistakes_in(split)] or [*too_few_attributed(split)]:
+        raise DatasetError("; ".join(wrong))
     return split.to(device)
 
 
