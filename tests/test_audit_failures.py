@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from smashbench.attacks.base import Attack, OversizedError
+from smashbench.attacks.decoder import Decoder
+from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.mean import Mean
 from smashbench.bench import audit
 from smashbench.bench.auditing import curves, plan
-from smashbench.bench.auditing.budget import Clock, Pace
+from smashbench.bench.auditing.budget import Clock, Fit, Pace
 from smashbench.bench.auditing.checks import check_features
 from smashbench.bench.auditing.limits import check
 from smashbench.bench.auditing.pairs import images_of, pairs_of
@@ -75,7 +77,14 @@ def test_decoders_without_a_result_are_missed_in_every_curve(monkeypatch):
     out, and the other points say that attackers can do better."""
     x, z = pairs()
     world, *_ = prepared(pairs_of(images_of(x, None, None), z, None, None), None, None, **DEALT)
-    monkeypatch.setattr(curves, "trained", lambda fit: {"decoder": Lost()})
+    asked = []
+
+    def trained(fit, *, masks=False):
+        asked.append(masks)
+        (name,) = plan.trained(fit, masks=masks)
+        return {name: Lost()}
+
+    monkeypatch.setattr(curves, "trained", trained)
     monkeypatch.setattr(plan, "pace_of", lambda z, x, width: Pace(0.0, 0.01, 0.0))
     now = Situation(world, Clock(300, shown=False), False, 4.0)
     with cells_inside():
@@ -87,6 +96,7 @@ def test_decoders_without_a_result_are_missed_in_every_curve(monkeypatch):
     assert len(points) == 2
     assert {each.defense for each in rows} == {"none", *kept}
     assert re.match(f"There is no decoder at {len(rows)} of {len(rows)} settings{why}", short_too)
+    assert asked.count(True) == sum(len(s.values) for s in SWEPT.values() if s.masks)
     for left_out in ("topk 50% dropped", "topk 90% dropped", "dropout 50% dropped"):
         assert left_out in short_too
     assert short_too.endswith("since closed forms do not see which features are missing.")
@@ -140,3 +150,10 @@ def test_features_whose_squares_are_lost_are_refused(unit, how):
     with pytest.raises(BenchError, match=f"squares of such numbers are lost, .*; {how} them all"):
         check_features(z * unit)
     assert check_features(z * unit**0.5) == []
+
+
+def test_a_decoder_of_a_curve_sees_gaps_where_there_are_some():
+    fit = Fit(steps=400, batch=16)
+    assert isinstance(plan.trained(fit, masks=True)["mask_decoder"], MaskDecoder)
+    assert type(plan.trained(fit)["decoder"]) is Decoder
+    assert plan.trained(None, masks=True) == {}

@@ -8,7 +8,7 @@ import torch
 
 from smashbench.attacks import Attack
 from smashbench.bench.auditing.budget import Fit
-from smashbench.bench.auditing.plan import Situation, closed_forms, strongest, trained
+from smashbench.bench.auditing.plan import DECODERS, Situation, closed_forms, strongest, trained
 from smashbench.bench.auditing.settings import PROJECTED, SWEPT, Setting, settings_of
 from smashbench.bench.auditing.tuned import MOST_SECONDS, tuned_accuracy
 from smashbench.bench.auditing.world import AuditedAttack, LeftOutError, World
@@ -83,8 +83,8 @@ def what_if(now: Situation) -> tuple[list[WhatIf], str]:
 
 def _attacked_settings(now: Situation) -> tuple[list[Tried], str]:
     """All settings, attacked alike, in the order of ``SWEPT``, and what is short of that. Those
-    that tell by what is missing are left out where there is no decoder, which alone among the
-    attacks sees that."""
+    that tell by what is missing are left out where there is no decoder that sees it, which no other
+    attack does."""
     world = now.world
     settings = list(settings_of(world))
     now.clock.say("what if: nothing is done")
@@ -102,10 +102,11 @@ def _attacked_settings(now: Situation) -> tuple[list[Tried], str]:
             late += 1
             continue
         now.clock.say(f"what if: {setting.name} {setting.words}")
-        attacks = closed_forms(now, now.pairs) | trained(fit)
+        masks = SWEPT[setting.name].masks
+        attacks = closed_forms(now, now.pairs) | trained(fit, masks=masks)
         found, lost = _run(world, attacks, setting.defense)
         none = _no_decoder(now, fit, lost)
-        if none and SWEPT[setting.name].masks:
+        if none and masks:
             left_out.append(f"{setting.name} {setting.words}")
             continue
         by_place[place] = setting, found
@@ -135,7 +136,7 @@ def _no_decoder(now: Situation, fit: Fit | None, lost: Mapping[str, str]) -> lis
     """Why there is no decoder at a point; empty where there is one."""
     if fit is None:
         return [now.oversized or "no time"]
-    return [lost["decoder"]] if "decoder" in lost else []
+    return [lost[name] for name in DECODERS if name in lost]
 
 
 def _without(missing: list[str], points: str) -> str:

@@ -18,6 +18,7 @@ from smashbench.attacks.decoder import Decoder
 from smashbench.attacks.gmm import Gmm
 from smashbench.attacks.knn import Knn
 from smashbench.attacks.map import Map
+from smashbench.attacks.mask_decoder import MaskDecoder
 from smashbench.attacks.mean import Mean
 from smashbench.attacks.query_decoder import QueryDecoder
 from smashbench.attacks.ridge import Ridge
@@ -40,6 +41,8 @@ MIXED = 1024
 RIDGES = 6
 """Times a linear map that a mixture of them takes, about."""
 WIDTH = 32
+DECODERS = ("decoder", "mask_decoder")
+"""Of a curve: for features that are all there, and for some that are missing."""
 """Of the decoders' trunks: half of what suites use, so that minutes are enough."""
 ONLY_FEATURES = "needs the encoder, and there are features alone: give --model"
 UNTIMELY = "does not fit in the time that is left: give a larger --budget"
@@ -252,6 +255,9 @@ def closed_forms(now: Situation, pairs: int) -> dict[str, Attack]:
     return ({"ridge": Ridge(draws=draws)} if fits else {}) | {"knn": Knn(draws=2)}
 
 
-def trained(fit: Fit | None) -> dict[str, Attack]:
-    """What is run beside it where there is time."""
-    return {"decoder": Decoder(**_options(fit))} if fit else {}
+def trained(fit: Fit | None, *, masks: bool = False) -> dict[str, Attack]:
+    """What is run beside it where there is time: a decoder, which is shown the features that are
+    missing where ``masks`` tell something."""
+    if not fit:
+        return {}
+    return {DECODERS[masks]: (MaskDecoder if masks else Decoder)(**_options(fit))}
