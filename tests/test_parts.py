@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smashbench.bench.run.parts import mistakes_in, too_few_attributed
+from smashbench.bench.experiment.parts import mistakes_in, too_few_attributed
 from smashbench.datasets import Part, Split
 
 PARTS = ("train", "val", "aux", "test")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from smashbench.bench.experiment.scoring import summarise
+from smashbench.bench.experiment.scoring import flags_of, summarise
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store
@@ -185,7 +185,9 @@ def namesake(folder, *, run):
             scores = load(arrays["scores"])
             scores["mse"] = np.minimum(5 * scores["mse"], 1)
             arrays["scores"] = save(scores)
-            changes |= summarise(scores, store.victim(trial.parent).floors["mean_image"])
+            floor = store.victim(trial.parent).floors["mean_image"]
+            changes |= summarise(scores, floor)
+            changes["flags"] = flags_of(changes["metrics"], floor, record.converged)
         changes["arrays"] = store.write_arrays(made[-1].key, arrays)
         store.write(record.model_copy(update=changes))
     victims = tuple(trial for trial in made if not trial.attack)

@@ -1,7 +1,7 @@
 """What a data set promises."""
 
 from smashbench.bench.contracts.base import BrokenError, Check, Subject, UncheckedError, require
-from smashbench.bench.run.parts import mistakes_in
+from smashbench.bench.experiment.parts import mistakes_in
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Dataset, DatasetError, Split
 

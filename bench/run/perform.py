@@ -13,10 +13,10 @@ import torch
 from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.make_victim import make_victim, start
+from smashbench.bench.experiment.parts import mistakes_in, too_few_attributed
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
 from smashbench.bench.run.checkpoint import forget, keeper_of
 from smashbench.bench.run.measure_again import measure_again
-from smashbench.bench.run.parts import mistakes_in, too_few_attributed
 from smashbench.bench.run.victims import begin_with, build_victim, restored, trained, write_arrays
 from smashbench.bench.store.record import AttackRecord, VictimRecord
 from smashbench.bench.store.store import RECONSTRUCTIONS, Store

@@ -10,7 +10,7 @@ from smashbench.bench.suite.options import place_in
 from smashbench.defenses import DEFENSES, Defense
 from smashbench.defenses.stack import Stack
 
-SHAPES: tuple[tuple[int, ...], ...] = ((8, 4, 4), (64, 8, 8), (512,), (16, 64))
+SHAPES: tuple[tuple[int, ...], ...] = ((8, 4, 4), (64, 8, 8), (64,), (16, 64))
 """Maps, few and many features, vectors and tokens of trial pieces: what is refused for all of them
 does not hang on the shape."""
 CLASSES = 5
