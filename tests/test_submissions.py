@@ -225,6 +225,8 @@ def test_a_defense_may_decide_the_width_of_the_network_and_nothing_else_may():
     thin = load_suite("smoke", ["model.channels=3", "defenses={noise={strengths=[0.1]}}"])
     found = [each.text for each in _otherwise(thin, both)]
     assert any("another model than the board's: noise 0.1" in text for text in found)
+    alone = load_suite("smoke", ["defenses={bottleneck={strengths=[3]}}"])  # no measure of a width
+    assert not [each for each in _otherwise(board, alone) if "model" in each.text]
 
 
 def test_a_damaged_pack_is_one_problem_that_names_it(sent, tmp_path):

@@ -18,15 +18,15 @@ def decided(victim: VictimConfig) -> set[str]:
 
 def differences(victim: VictimConfig, board: Iterable[VictimConfig]) -> list[str]:
     """In which of ``SHARED`` a victim differs from that of the board which is most like it. A row
-    whose own defense decides other options of the model is no measure."""
-    free = decided(victim)
-    ours = [_shared(victim, what, free) for what in SHARED]
-    found = [
-        [what for what, own in zip(SHARED, ours, strict=True) if _shared(each, what, free) != own]
-        for each in board
-        if decided(each) <= free
-    ]
-    return min(found, key=len, default=list(SHARED))
+    whose own defense decides other options of the model is a measure only where all do."""
+    own, known = decided(victim), list(board)
+    known = [each for each in known if decided(each) <= own] or known
+    return min((_differing(victim, each) for each in known), key=len, default=[])
+
+
+def _differing(one: VictimConfig, other: VictimConfig) -> list[str]:
+    free = decided(one) | decided(other)
+    return [what for what in SHARED if _shared(one, what, free) != _shared(other, what, free)]
 
 
 def _shared(victim: VictimConfig, what: str, free: set[str]) -> Any:
