@@ -71,7 +71,7 @@ def test_scores_that_were_changed_are_found(run, tmp_path):
     """All to twice their value, and the record's mean with them or not: neither passes."""
     folder = altered(run, tmp_path / "one", lambda found: {"mse": found["mse"] * np.float32(2)})
     found = problems(folder)
-    assert any("other means than those of their scores" in text for text in found)
+    assert any("or flags than those of their scores" in text for text in found)
     assert any("other scores than their reconstructions" in text for text in found)
 
 
