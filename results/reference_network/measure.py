@@ -71,16 +71,22 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "smaller client": (REFERENCE, SMALL_BATCH),
     "smaller client, 14 epochs": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
+    "frozen biases of the whitening": (REFERENCE, SMALL_BATCH | BETTER),
+    "deeper client": (REFERENCE, SMALL_BATCH | BETTER),
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "smaller client": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
+    "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
 }
 SMALLER_CLIENT = Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R"))
 """The blocks that were the reference network's before."""
+DEEPER_CLIENT = Size(1, ("64P", "64", "128P", "128"), ("128", "128P", "256"))
+"""A convolution more in the client, and half the channels of one in the head. As with ``frozen
+biases``, the biases of the whitening are not trained, so that nothing before it needs gradients."""
 
 
 def main(kind: str, name: str, seed: int = 0) -> None:
@@ -88,6 +94,8 @@ def main(kind: str, name: str, seed: int = 0) -> None:
     model, changes = (VARIANTS if kind == "ablation" else FINAL)[name]
     if name.startswith("smaller client"):
         SIZES["reference"] = SMALLER_CLIENT
+    elif name == "deeper client":
+        SIZES["reference"] = DEEPER_CLIENT
     split = DATASETS["cifar10"](split="xia2025").load(Path(os.environ["SMASHBENCH_DATA"]))
     x, y = split.train.x, split.train.y
     if kind == "ablation":
@@ -100,6 +108,8 @@ def main(kind: str, name: str, seed: int = 0) -> None:
     training = Training.model_validate(RECIPE | changes)
     start(seed)
     victim = Victim(MODELS[model["use"]](**options), Defense, split.shape, split.classes)
+    if name in ("deeper client", "frozen biases of the whitening"):
+        victim.encoder[0].filters.bias.requires_grad_(False)
     begun = time.process_time()
 
     def tell(state: dict[str, Any]) -> None:
