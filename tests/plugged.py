@@ -86,6 +86,6 @@ def unplugged() -> Iterator[None]:
 
 
 def _forget() -> None:
-    cached = (source._hash_of, source._tree_of, source._text_of, source._is_unversioned)
+    cached = (source._hash_of, source._tree_of, source._text_of, source._is_worked_on)
     for function in cached:
         function.cache_clear()

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
@@ -19,56 +18,9 @@ from smashbench.bench.store.store import Store
 from smashbench.bench.suite.config import key_of
 from smashbench.bench.suite.trial import Suite, Trial
 from tests.forge import attack_trial, keep_attack, keep_victim, victim_trial
+from tests.submitted import DEFENSE, submission
 
-DEFENSE = "kmeans_cem"
 OTHER = 16 * "f"
-
-
-def submission(
-    run: Path,
-    folder: Path,
-    *,
-    training=None,
-    record=None,
-    mse=None,
-    label=None,
-    attack=None,
-    strength=None,
-    options=None,
-) -> Path:
-    """What an author would send: the records of one defense, with changes to its training, to its
-    records, to its scores, to its name, to its strength or to its other options."""
-    source, store = Store(run), Store(folder)
-    victims, attacks = [], []
-    for trial in read_suite(run).trials:
-        if trial.victim.defense.label != DEFENSE:
-            continue
-        old = trial.victim
-        lam = strength or old.defense.strength
-        own = old.defense.options | {"lam": lam} | (options or {})
-        renamed = {"label": label or DEFENSE, "options": own, "strength": lam}
-        victim = config = old.model_copy(
-            update={
-                "training": old.training.model_copy(update=training or {}),
-                "defense": old.defense.model_copy(update=renamed),
-            }
-        )
-        if trial.attack:
-            choices = trial.attack.options | (attack or {}).get(trial.attack.label, {})
-            chosen = trial.attack.model_copy(update={"options": choices})
-            config = trial.config.model_copy(update={"victim": victim, "attack": chosen})
-        new = Trial(key_of(config), config, key_of(victim) if trial.attack else None)
-        (attacks if trial.attack else victims).append(new)
-        found = source.finished(trial.key)
-        arrays = {name: source.arrays_path(trial.key, name).read_bytes() for name in found.arrays}
-        if mse and trial.attack:
-            values = load(arrays["scores"])
-            arrays["scores"] = save(values | {"mse": np.float32(mse) * values["mse"]})
-        changes = {"key": new.key, "config": new.config, "parent": new.parent}
-        changes |= {"arrays": store.write_arrays(new.key, arrays), **(record or {})}
-        store.write(found.model_copy(update=changes))
-    save_suite(Suite("theirs", "", tuple(victims), tuple(attacks)), folder)
-    return folder
 
 
 def board(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -111,24 +63,8 @@ def test_one_name_for_two_things_is_told_apart(run, tmp_path):
 
 def test_rows_of_another_training_are_neither_compared_nor_compared_with(run, tmp_path):
     """Their noise is none for the rows of the first folder, and no undefended row is theirs."""
-    old, other = read_suite(run), Store(tmp_path / "longer")
-    trainings = {}
-    for trial in old.victims:
-        training = trial.victim.training.model_copy(update={"epochs": 99})
-        trainings[trial.key] = trial.victim.model_copy(update={"training": training})
-    victims = tuple(Trial(key_of(config), config) for config in trainings.values())
-    attacks = []
-    for trial in old.attacks:
-        config = trial.config.model_copy(update={"victim": trainings[trial.parent]})
-        attacks.append(Trial(key_of(config), config, key_of(config.victim)))
-    for before, after in zip((*old.victims, *old.attacks), (*victims, *attacks), strict=True):
-        found = Store(run).finished(before.key)
-        arrays = {n: Store(run).arrays_path(before.key, n).read_bytes() for n in found.arrays}
-        changes = {"key": after.key, "config": after.config, "parent": after.parent}
-        changes |= {"arrays": other.write_arrays(after.key, arrays)}
-        other.write(found.model_copy(update=changes))
-    save_suite(Suite("longer", "", victims, tuple(attacks)), other.folder)
-    alone, both = read(run), read(run, other.folder)
+    longer = submission(run, tmp_path / "longer", training={"epochs": 99}, whole=True)
+    alone, both = read(run), read(run, longer)
     assert [row.key for row in both.complete] == [row.key for row in alone.complete]
     assert len(both.rows) == 2 * len(alone.rows)
     for row in both.rows[len(alone.rows) :]:

@@ -77,7 +77,7 @@ def test_the_command_of_a_row_runs_it_again(run, tmp_path, here):
 @pytest.mark.slow
 def test_what_a_label_holds_is_text(run, tmp_path, here):
     """A defense's name in a submission is not markup."""
-    from tests.test_merge import submission
+    from tests.submitted import submission
 
     theirs = submission(run, tmp_path / "theirs", label="x <script>alert(1)</script>")
     here("report", run, theirs, "--out", tmp_path / "both")

@@ -20,7 +20,7 @@ from smashbench.bench.submitting.check import check
 from smashbench.bench.submitting.scores import _agrees, scored_alike
 from smashbench.bench.submitting.suites import TELL, _otherwise, _summaries
 from smashbench.bench.suite.toml import load as load_suite
-from tests.test_merge import DEFENSE, submission
+from tests.submitted import DEFENSE, submission
 
 
 def problems(path, board=None):

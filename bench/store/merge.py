@@ -105,7 +105,7 @@ def _trained_otherwise(suites: Sequence[Suite]) -> frozenset[str]:
     """The victims of later folders whose network or training is not that of the first."""
     from smashbench.bench.suite.alike import differences  # here: one folder needs no PyTorch
 
-    first = [trial.victim for trial in suites[0].victims]
+    first = {trial.victim.defense.label: trial.victim for trial in suites[0].victims}.values()
     return frozenset(
         trial.key
         for suite in suites[1:]

@@ -136,20 +136,18 @@ def _found(name: str, package: str) -> str | None:
     or it is another version's."""
     try:
         whole = resolve_name(name, package)
-        own = _is_ours(whole) or (not f"{package}.".startswith(OWN) and _is_worked_on(whole))
+        own = _is_ours(whole) or (
+            not f"{package}.".startswith(OWN) and _is_worked_on(whole.partition(".")[0])
+        )
         return whole if own and import_module(whole) else None
     except ImportError:
         return None
 
 
-def _is_worked_on(module: str) -> bool:
-    """Whether a module that a plug-in imports is installed from a folder as it stands, or not
-    installed at all: its author may edit it. One that is installed has a version."""
-    return _is_unversioned(module.partition(".")[0])
-
-
 @cache
-def _is_unversioned(root: str) -> bool:
+def _is_worked_on(root: str) -> bool:
+    """Whether a package that a plug-in imports is installed from a folder as it stands, or not
+    installed at all: its author may edit it. One that is installed has a version."""
     if root in sys.stdlib_module_names or f"{root}." == OWN:
         return False
     packages = metadata.packages_distributions().get(root, [])
