@@ -12,6 +12,7 @@ import torch
 
 from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
+from smashbench.bench.experiment.idle import idle
 from smashbench.bench.experiment.make_victim import make_victim, start
 from smashbench.bench.experiment.parts import mistakes_in, too_few_attributed
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
@@ -41,6 +42,7 @@ def perform(trial: Trial, folder: Path, data: Path | None, *, again: bool) -> No
     Raises:
         BenchError, DatasetError: something a person must change before anything else can run.
         AttackError, CrashedError, OversizedError: why this trial fails or is left out.
+        ValueError: its defense would do nothing on these images.
         LostError: the attack's own process was lost.
     """
     device = accelerator()
@@ -84,6 +86,8 @@ def _train(
     split = load_data(config.dataset, data, device)
     start(config.seed)
     victim = build_victim(config, split)
+    if nothing := [*idle(victim.defense, split, config.training)]:
+        raise ValueError("; ".join(nothing))
     first = begin_with(victim, trial.parent, store, split) if trial.parent else None
     keeper = keeper_of(trial, store, split.hash, first)
     made = make_victim(victim, split, config.training, config.seed, keeper)

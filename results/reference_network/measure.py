@@ -1,9 +1,9 @@
 """What makes `airbench` fast: `python results/reference_network/measure.py KIND NAME [SEED]`.
 
-KIND `ablation` trains a variant for six epochs on the first 45,000 training images of CIFAR-10
-and scores the last 5,000, which decide what the recipe is; `final` trains a recipe in full on all
-50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. One thread; the
-images are looked for where SMASHBENCH_DATA says.
+KIND `ablation` trains a variant, most for six epochs, on the first 45,000 training images of
+CIFAR-10 and scores the last 5,000, which decide what the recipe is; `final` trains a recipe in full
+on all 50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. One
+thread; the images are looked for where SMASHBENCH_DATA says.
 """
 
 import csv
@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
 
+from smashbench.bench.experiment import train as loop
+from smashbench.bench.experiment.augment import augment
 from smashbench.bench.experiment.make_victim import start
 from smashbench.bench.experiment.models import MODELS
 from smashbench.bench.experiment.models.airbench import SIZES, Size
@@ -46,6 +50,15 @@ RECIPE: dict[str, Any] = {
 NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
 SMALL_BATCH = {"epochs": 7, "batch_size": 125, "lr": 0.06, "precision": "bf16"}
 BETTER = {"shift": 2, "average": "ema"}
+SMALLER_FIRST: list[dict[str, Any]] = [
+    {"epochs": 10, "smaller": (20, 5)},
+    {"epochs": 10, "smaller": (24, 6)},
+    {"epochs": 11, "smaller": (24, 8)},
+]
+"""Pixels a side of the images of the first epochs, and how many epochs these are; about as long as
+seven epochs of whole images."""
+LONGER: dict[str, Any] = {"epochs": 12, "smaller": (24, 7)}
+LONGEST: dict[str, Any] = {"epochs": 18, "smaller": (24, 11)}
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": (MIDDLE, {}),
     "recipe, 12 epochs": (MIDDLE, {"epochs": 12}),
@@ -73,6 +86,20 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "frozen biases of the whitening": (REFERENCE, SMALL_BATCH | BETTER),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER),
+    "deeper client, 20 pixels first": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[0]),
+    "deeper client, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[1]),
+    "deeper client, 24 pixels for longer": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[2]),
+    "deeper client, 64 features a place, 24 pixels first": (
+        REFERENCE | {"channels": 64},
+        SMALL_BATCH | BETTER | SMALLER_FIRST[1],
+    ),
+    "192 channels, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
+    "256 channels, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
+    "24 pixels first": (MIDDLE, {"epochs": 8, "smaller": (24, 5)}),
+    "shift by 2, EMA, batch 125, 24 pixels first": (
+        MIDDLE,
+        BETTER | {"batch_size": 125, "lr": 0.06, "epochs": 8, "smaller": (24, 5)},
+    ),
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
@@ -80,22 +107,31 @@ FINAL = {
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
+    "deeper client, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
+    "deeper client, 24 pixels first, longer": (REFERENCE, SMALL_BATCH | BETTER | LONGEST),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
 }
-SMALLER_CLIENT = Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R"))
-"""The blocks that were the reference network's before."""
-DEEPER_CLIENT = Size(1, ("64P", "64", "128P", "128"), ("128", "128P", "256"))
-"""A convolution more in the client, and half the channels of one in the head. As with ``frozen
-biases``, the biases of the whitening are not trained, so that nothing before it needs gradients."""
+BLOCKS = {
+    "smaller client": Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R")),
+    "deeper client": Size(1, ("64P", "64", "128P", "128"), ("128", "128P", "256")),
+    "192 channels": Size(1, ("64P", "64", "192P", "192"), ("128", "256P", "256")),
+    "256 channels": Size(1, ("64P", "64", "256P", "256"), ("256P", "256")),
+}
+"""Other blocks of the reference network, by how the name of a variant begins: those of ``smaller
+client`` were its own before."""
+FROZEN = ("frozen biases", "deeper client", "192 channels", "256 channels")
+"""How the names of variants begin that do not train the biases of the whitening, so that nothing
+before the first convolution needs gradients."""
 
 
 def main(kind: str, name: str, seed: int = 0) -> None:
     torch.set_num_threads(1)
     model, changes = (VARIANTS if kind == "ablation" else FINAL)[name]
-    if name.startswith("smaller client"):
-        SIZES["reference"] = SMALLER_CLIENT
-    elif name == "deeper client":
-        SIZES["reference"] = DEEPER_CLIENT
+    changes = dict(changes)
+    smaller, small_epochs = changes.pop("smaller", (0, 0))
+    for begins, size in BLOCKS.items():
+        if name.startswith(begins):
+            SIZES["reference"] = size
     split = DATASETS["cifar10"](split="xia2025").load(Path(os.environ["SMASHBENCH_DATA"]))
     x, y = split.train.x, split.train.y
     if kind == "ablation":
@@ -108,16 +144,24 @@ def main(kind: str, name: str, seed: int = 0) -> None:
     training = Training.model_validate(RECIPE | changes)
     start(seed)
     victim = Victim(MODELS[model["use"]](**options), Defense, split.shape, split.classes)
-    if name in ("deeper client", "frozen biases of the whitening"):
+    if name.startswith(FROZEN):
         victim.encoder[0].filters.bias.requires_grad_(False)
-    begun = time.process_time()
+    begun, done = time.process_time(), 0
+
+    def augmented(x: Tensor, training: Training, flips: Tensor | None = None) -> Tensor:
+        x = augment(x, training, flips)
+        if done >= small_epochs:
+            return x
+        return interpolate(x, [smaller, smaller], mode="bilinear", antialias=True)
 
     def tell(state: dict[str, Any]) -> None:
+        nonlocal done
+        done = len(state["history"])
         accuracy = state["history"][-1]["val_accuracy"]
         seconds = time.process_time() - begun
-        print(f"{name}, epoch {len(state['history'])}: {accuracy:.4f}, {seconds:.0f} CPU-s")
-        sys.stdout.flush()
+        print(f"{name}, epoch {done}: {accuracy:.4f}, {seconds:.0f} CPU-s", flush=True)
 
+    loop.augment = augmented  # type: ignore[attr-defined]
     history = train(victim, split, training, Keeper(lambda: None, tell)).history
     seconds, last = time.process_time() - begun, history[-1]
     line = [name, seed, training.epochs, f"{last['val_accuracy']:.4f}", f"{last['loss']:.4f}"]
