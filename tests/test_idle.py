@@ -36,6 +36,8 @@ def test_as_many_centres_as_images_of_every_class_penalise_nothing(name, option)
     assert line.startswith(f"{option} = 4: no class has more than 4 training images")
     assert line.endswith("give at most 2")
     assert not [*idle(made(name, **{option: 3}), images, settings())]  # one class has a fourth
+    (line,) = idle(made(name, **{option: 1}), of_classes(1, 1), settings())
+    assert line.endswith("take another defense")
 
 
 def test_they_are_found_in_a_stack():

@@ -10,9 +10,10 @@ from smashbench.defenses.slot_attention import SlotAttention
 
 
 def idle(defense: Defense, split: Split, training: Training) -> Iterator[str]:
-    """A line for every penalty, of ``defense`` or in its stack, that stays 0 in a whole training:
-    what a suite cannot know without the images."""
+    """A line for every penalty, of ``defense`` or in its stack, that has nothing to penalise in a
+    whole training: what a suite cannot know without the images."""
     largest = int(split.train.y.bincount().max())
+    hint = f"give at most {largest // 2}" if largest > 1 else "take another defense"
     size = min(training.batch_size, len(split.train.y))
     for part in defense.modules():
         if isinstance(part, Refitted):
@@ -20,8 +21,8 @@ def idle(defense: Defense, split: Split, training: Training) -> Iterator[str]:
                 if (number := getattr(part, name, 0)) >= largest:
                     yield (
                         f"{name} = {number}: no class has more than {largest} training images, so "
-                        "that every image would be its own centre and nothing would be penalised; "
-                        f"give at most {max(largest // 2, 1)}"
+                        "that every image would be its own centre, and no variance within a class "
+                        f"be penalised; {hint}"
                     )
         elif isinstance(part, SlotAttention):
             steps = (training.epochs - part.warmup_epochs) * (len(split.train.y) // size)
