@@ -64,8 +64,8 @@ def test_other_defenses_are_left_alone():
 
 
 def test_such_a_victim_is_not_trained(tmp_path):
-    settings = ["defenses={kmeans_cem={clusters=5000}}", "attacks={mean={}}"]
-    (trial,) = suite.load("smoke", settings).victims
+    changes = ["defenses={kmeans_cem={clusters=5000}}", "attacks={mean={}}"]
+    (trial,) = suite.load("smoke", changes).victims
     with pytest.raises(ValueError, match="clusters = 5000: no class has more than"):
         perform(trial, tmp_path, None, again=False)
     assert Store(tmp_path).victim(trial.key) is None

@@ -50,15 +50,13 @@ RECIPE: dict[str, Any] = {
 NESTEROV = {"optimiser": "nesterov", "momentum": 0.85, "weight_decay": 5e-4, "warmup": 0.2}
 SMALL_BATCH = {"epochs": 7, "batch_size": 125, "lr": 0.06, "precision": "bf16"}
 BETTER = {"shift": 2, "average": "ema"}
-SMALLER_FIRST: list[dict[str, Any]] = [
-    {"epochs": 10, "smaller": (20, 5)},
-    {"epochs": 10, "smaller": (24, 6)},
-    {"epochs": 11, "smaller": (24, 8)},
-]
-"""Pixels a side of the images of the first epochs, and how many epochs these are; about as long as
-seven epochs of whole images."""
-LONGER: dict[str, Any] = {"epochs": 12, "smaller": (24, 7)}
-LONGEST: dict[str, Any] = {"epochs": 18, "smaller": (24, 11)}
+
+
+def growing(pixels: int, first: int, epochs: int) -> dict[str, Any]:
+    """So many epochs, the ``first`` of them on images of so many pixels a side."""
+    return SMALL_BATCH | BETTER | {"epochs": epochs, "smaller": (pixels, first)}
+
+
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "recipe": (MIDDLE, {}),
     "recipe, 12 epochs": (MIDDLE, {"epochs": 12}),
@@ -86,19 +84,19 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "frozen biases of the whitening": (REFERENCE, SMALL_BATCH | BETTER),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER),
-    "deeper client, 20 pixels first": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[0]),
-    "deeper client, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[1]),
-    "deeper client, 24 pixels for longer": (REFERENCE, SMALL_BATCH | BETTER | SMALLER_FIRST[2]),
+    "deeper client, 20 pixels first": (REFERENCE, growing(20, 5, 10)),
+    "deeper client, 24 pixels first": (REFERENCE, growing(24, 6, 10)),
+    "deeper client, 24 pixels for longer": (REFERENCE, growing(24, 8, 11)),
     "deeper client, 64 features a place, 24 pixels first": (
         REFERENCE | {"channels": 64},
-        SMALL_BATCH | BETTER | SMALLER_FIRST[1],
+        growing(24, 6, 10),
     ),
-    "192 channels, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
-    "256 channels, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
+    "192 channels, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
+    "256 channels, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "24 pixels first": (MIDDLE, {"epochs": 8, "smaller": (24, 5)}),
     "shift by 2, EMA, batch 125, 24 pixels first": (
         MIDDLE,
-        BETTER | {"batch_size": 125, "lr": 0.06, "epochs": 8, "smaller": (24, 5)},
+        growing(24, 5, 8) | {"precision": "fp32"},
     ),
 }
 FINAL = {
@@ -107,8 +105,8 @@ FINAL = {
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
-    "deeper client, 24 pixels first": (REFERENCE, SMALL_BATCH | BETTER | LONGER),
-    "deeper client, 24 pixels first, longer": (REFERENCE, SMALL_BATCH | BETTER | LONGEST),
+    "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
+    "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
 }
 BLOCKS = {
