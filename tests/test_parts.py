@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from smashbench.bench.experiment.parts import mistakes_in, too_few_attributed
+from smashbench.bench.experiment.parts import mistakes_in, too_few
 from smashbench.datasets import Part, Split
 
 PARTS = ("train", "val", "aux", "test")
 Y = torch.arange(20) % 2
 
 
-def split(**facts) -> Split:
-    """Grey images with these facts in part ``aux``, or other images in it."""
+def split(name: str = "aux", **facts) -> Split:
+    """Grey images with these facts in a part, or other images in it."""
     part = Part(torch.rand(20, 1, 8, 8), Y)
-    return Split.build(dict.fromkeys(PARTS, part) | {"aux": part._replace(**facts)}, 2)
+    return Split.build(dict.fromkeys(PARTS, part) | {name: part._replace(**facts)}, 2)
 
 
 def test_what_a_part_may_know_is_right():
@@ -41,7 +41,25 @@ def test_what_is_wrong_is_said_before_anything_is_trained(facts, words):
 
 def test_attributes_of_nine_images_are_too_few():
     known = torch.where(torch.arange(20) < 9, 1, -1)[:, None]
-    (found,) = too_few_attributed(split(attributes=known))
+    (found,) = too_few(split(attributes=known))
     assert "part 'aux' has 9 images with attributes, too few to infer any" in found
     known[9] = 0
-    assert list(too_few_attributed(split(attributes=known))) == []
+    assert list(too_few(split(attributes=known))) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "few"),
+    [
+        ({}, False),
+        ({"x": torch.rand(1, 1, 8, 8), "y": Y[:1]}, True),
+        ({"groups": Y * 0 + 7}, True),
+        ({"groups": Y}, False),
+        ({"groups": Y, "y": Y - 1}, True),
+        ({"groups": Y, "y": (Y - 1).index_fill(0, torch.tensor(0), 1)}, False),
+    ],
+    ids=["alone", "one image", "one group", "two groups", "one classified group", "two"],
+)
+def test_images_of_one_group_say_nothing_of_others(facts, few):
+    found = list(too_few(split("test", **facts)))
+    assert len(found) == few
+    assert all("no interval can be given: test on images of two groups or more" in f for f in found)

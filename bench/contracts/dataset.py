@@ -1,7 +1,7 @@
 """What a data set promises."""
 
 from smashbench.bench.contracts.base import BrokenError, Check, Subject, UncheckedError, require
-from smashbench.bench.experiment.parts import mistakes_in
+from smashbench.bench.experiment.parts import mistakes_in, too_few
 from smashbench.bench.suite.options import options_of
 from smashbench.datasets import Dataset, DatasetError, Split
 
@@ -44,7 +44,7 @@ def _asks(subject: Subject) -> None:
 
 def _parts(subject: Subject) -> None:
     split = _loaded(subject)
-    wrong = "; ".join(mistakes_in(split))
+    wrong = "; ".join([*mistakes_in(split)] or [*too_few(split)])
     require(not wrong, wrong)
     seen: set[bytes] = set()
     for name in PARTS:

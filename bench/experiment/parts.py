@@ -34,8 +34,19 @@ def mistakes_in(split: Split) -> Iterator[str]:
                 yield f"part {name!r} has {what} {tuple(facts.shape)}, {kind}: {wanted}, int64"
 
 
-def too_few_attributed(split: Split) -> Iterator[str]:
-    """A line for every part of which too few images have attributes, where any has."""
+def too_few(split: Split) -> Iterator[str]:
+    """A line for every part of which too few images have attributes, where any has, and one for
+    test images of a single group: what an interval spans is how groups differ. Those that are
+    classified are looked at by themselves, since accuracy is theirs alone."""
+    test = split.test
+    groups = torch.arange(len(test.x)) if test.groups is None else test.groups
+    for counted, kind in ((groups, ""), (groups[test.y >= 0], ", or those with a class,")):
+        if len(counted.unique()) < 2:
+            yield (
+                f"the images of part 'test'{kind} are one, or of one group, so that no interval "
+                "can be given: test on images of two groups or more"
+            )
+            break
     for name in ("aux", "test"):
         attributes = getattr(split, name).attributes
         if attributes is None:

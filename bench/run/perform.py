@@ -14,7 +14,7 @@ from smashbench.attacks import ATTACKS
 from smashbench.bench.experiment.attack_victim import Target, attack_victim
 from smashbench.bench.experiment.idle import idle
 from smashbench.bench.experiment.make_victim import make_victim, start
-from smashbench.bench.experiment.parts import mistakes_in, too_few_attributed
+from smashbench.bench.experiment.parts import mistakes_in, too_few
 from smashbench.bench.experiment.results import AttackSeconds, VictimSeconds
 from smashbench.bench.run.checkpoint import forget, keeper_of
 from smashbench.bench.run.measure_again import measure_again
@@ -74,7 +74,7 @@ def load_data(dataset: Component, data: Path | None, device: torch.device) -> Sp
 def _load(dataset: str, data: Path | None, device: torch.device) -> Split:
     config = json.loads(dataset)
     split: Split = DATASETS[config["name"]](**config["options"]).load(data)
-    if wrong := [*mistakes_in(split)] or [*too_few_attributed(split)]:
+    if wrong := [*mistakes_in(split)] or [*too_few(split)]:
         raise DatasetError("; ".join(wrong))
     return split.to(device)
 

@@ -2,13 +2,15 @@
 
 KIND `ablation` trains a variant, most for six epochs, on the first 45,000 training images of
 CIFAR-10 and scores the last 5,000, which decide what the recipe is; `final` trains a recipe in full
-on all 50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. One
-thread; the images are looked for where SMASHBENCH_DATA says.
+on all 50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. As many
+threads as OMP_NUM_THREADS says, else one; the images are looked for where SMASHBENCH_DATA says. A
+training that was interrupted goes on from its last epoch, which is kept among temporary files.
 """
 
 import csv
 import os
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +110,10 @@ FINAL = {
     "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
+    "vgg11, shift by 4": (
+        VGG11,
+        SMALL_BATCH | BETTER | {"epochs": 36, "batch_size": 250, "lr": 0.085, "shift": 4},
+    ),
 }
 BLOCKS = {
     "smaller client": Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R")),
@@ -123,7 +129,7 @@ before the first convolution needs gradients."""
 
 
 def main(kind: str, name: str, seed: int = 0) -> None:
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     model, changes = (VARIANTS if kind == "ablation" else FINAL)[name]
     changes = dict(changes)
     smaller, small_epochs = changes.pop("smaller", (0, 0))
@@ -145,6 +151,7 @@ def main(kind: str, name: str, seed: int = 0) -> None:
     if name.startswith(FROZEN):
         victim.encoder[0].filters.bias.requires_grad_(False)
     begun, done = time.process_time(), 0
+    kept = Path(tempfile.gettempdir(), f"smashbench {kind} {name} {seed}.pt")
 
     def augmented(x: Tensor, training: Training, flips: Tensor | None = None) -> Tensor:
         x = augment(x, training, flips)
@@ -152,15 +159,25 @@ def main(kind: str, name: str, seed: int = 0) -> None:
             return x
         return interpolate(x, [smaller, smaller], mode="bilinear", antialias=True)
 
-    def tell(state: dict[str, Any]) -> None:
+    def load() -> dict[str, Any] | None:
+        nonlocal begun, done
+        if not kept.exists():
+            return None
+        state: dict[str, Any] = torch.load(kept)
+        begun, done = begun - state.pop("CPU-s"), len(state["history"])
+        return state
+
+    def save(state: dict[str, Any]) -> None:
         nonlocal done
         done = len(state["history"])
         accuracy = state["history"][-1]["val_accuracy"]
         seconds = time.process_time() - begun
         print(f"{name}, epoch {done}: {accuracy:.4f}, {seconds:.0f} CPU-s", flush=True)
+        torch.save(state | {"CPU-s": seconds}, part := kept.with_suffix(".part"))
+        part.replace(kept)
 
     loop.augment = augmented  # type: ignore[attr-defined]
-    history = train(victim, split, training, Keeper(lambda: None, tell)).history
+    history = train(victim, split, training, Keeper(load, save)).history
     seconds, last = time.process_time() - begun, history[-1]
     line = [name, seed, training.epochs, f"{last['val_accuracy']:.4f}", f"{last['loss']:.4f}"]
     path = Path(__file__).with_name(f"{kind}.csv")
@@ -170,6 +187,7 @@ def main(kind: str, name: str, seed: int = 0) -> None:
         if new:
             writer.writerow(["variant", "seed", "epochs", "accuracy", "training loss", "CPU-s"])
         writer.writerow([*line, f"{seconds:.0f}"])
+    kept.unlink()
 
 
 if __name__ == "__main__":
