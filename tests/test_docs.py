@@ -12,7 +12,8 @@ from smashbench.datasets import DATASETS
 from smashbench.defenses import DEFENSES
 from tests.commands import ROOT
 
-ELSEWHERE = {"attribute", "attribute_over_prediction", "adversary_mse", "ssim", "psnr"}
+DIAGNOSTICS = {name for defense in DEFENSES.values() for name in defense.diagnostics}
+ELSEWHERE = {"attribute", "attribute_over_prediction", "ssim", "psnr", *DIAGNOSTICS}
 """Columns of images or defenses that the run has not, and short forms of others."""
 ATTACK = re.compile(r"^(mean|class_mean|gmm|knn|decoder)_(mse|ssim|psnr|fvu)$")
 
@@ -34,6 +35,13 @@ def test_every_column_is_documented(run, name):
     named = re.findall(r"^\| (`.*?) \|", section, re.M)
     listed = {word for cell in named for word in re.findall(r"`([a-z0-9_]+)`", cell)}
     assert listed - set(columns) <= ELSEWHERE
+
+
+def test_every_diagnostic_of_the_leaderboard_is_documented():
+    text = (ROOT / "docs" / "columns.md").read_text()
+    for defense in DEFENSES.values():
+        for name, diagnostic in defense.diagnostics.items():
+            assert not diagnostic.column or f"`{name}`" in text, name
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "results" / "README.md"]

@@ -41,7 +41,7 @@ MIXED = 1024
 RIDGES = 6
 """Times a linear map that a mixture of them takes, about."""
 WIDTH = 32
-"""Of the decoders' trunks: half of what suites use, so that minutes are enough."""
+"""Of the decoders' trunks: half of the default, so that minutes are enough."""
 DECODERS = ("decoder", "mask_decoder")
 """Of a curve: for features that are all there, and for some that are missing."""
 ONLY_FEATURES = "needs the encoder, and there are features alone: give --model"
