@@ -235,7 +235,7 @@ def test_the_verdict_names_who_beats_noise_and_what_a_conclusion_needs():
     told = verdict(board(*plain, better, worse))
     assert told[0].startswith("2 rows are compared with noise")
     assert told[0].endswith("in all of them at once: cem 0.1.")
-    assert "some row has 2 trainings and 1 fit of each attack" in told[1]
+    assert "rows have 2 trainings and 1 fit of their strongest attack at least" in told[1]
     for each in (*plain, better, worse):
         each.seeds, each.attack_seeds = [0, 1, 2], 2
     (alone,) = verdict(board(*plain, worse))

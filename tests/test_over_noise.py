@@ -3,6 +3,7 @@
 import pytest
 
 from smashbench.bench.report.figures.over_noise import OVER_NOISE
+from smashbench.bench.report.settled import all_settled
 from smashbench.bench.report.verdict import over_sweeps, verdict
 from tests.test_frontier import board
 from tests.test_losses import independent, sure
@@ -56,7 +57,7 @@ def test_nobody_is_better_than_noise_by_attacks_that_had_not_converged():
 
     first = rows[0]
     first.flags, first.least_accuracy = ["not_converged"], 0.1
-    assert board(*noise, *rows).settled("better")
+    assert all_settled(board(*noise, *rows), "better")
     first.least_accuracy = first.accuracy.mean
     made = board(*noise, *rows)
     table = over_sweeps(made).set_index("defense")

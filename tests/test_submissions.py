@@ -211,6 +211,8 @@ def test_seeds_and_attacks_are_those_of_every_row():
     ours = replace(board, victims=tuple(trial for trial in board.victims if trial != short))
     (found,) = _otherwise(ours, board)
     assert found.text == f"the board has victims of seed 1, too: {short.row}"
+    more = list(_otherwise(board, load_suite("smoke", ["seeds=[1]"])))
+    assert [each.text.split(",")[0] for each in more] == ["the board has no victims of seed 0"]
     label = board.attacks[0].attack.label
     left = [trial for trial in board.attacks if trial.attack.label != label or trial.row != "none"]
     (found,) = _otherwise(replace(board, attacks=tuple(left)), board)

@@ -114,12 +114,6 @@ class Row:
         return self.least_accuracy < self.chance + COLLAPSED * (1 - self.chance)
 
     @property
-    def settled(self) -> bool:
-        """Whether its strongest attack had converged: with more steps it may leave less, so that
-        what it leaves shows no protection."""
-        return "not_converged" not in self.flags
-
-    @property
     def title(self) -> str:
         """Its label in a title, where "none" could be read as "no result"."""
         return "undefended" if self.role == "control" else self.label
@@ -235,10 +229,6 @@ class Board:
         """Its complete rows that work and have the seeds of the first: those of one sweep."""
         seeds = self.by_defense[defense][0].seeds
         return [r for r in self.by_defense[defense] if r.seeds == seeds and not r.collapsed]
-
-    def settled(self, defense: str) -> bool:
-        """Whether that holds for all its rows that work."""
-        return all(row.settled or row.collapsed for row in self.by_defense[defense])
 
     def doubts(self, defense: str) -> list[str]:
         """Those of its rows, each once."""

@@ -126,14 +126,17 @@ def at_accuracy(
         diagnostics: which ones; those that a row lacks are left out.
 
     Returns:
-        Interpolated values by name; None where the strengths do not reach this accuracy.
+        Interpolated values by name, those of SSIM where all rows have some; None where the
+        strengths do not reach this accuracy.
     """
     ordered = sorted(rows, key=lambda row: row.accuracy.mean)
     known = [row.accuracy.mean for row in ordered]
     if len(known) < 2 or not known[0] <= accuracy <= known[-1]:
         return None
     values = {
-        f"worst_{metric}": [row.worst(metric).mean for row in ordered] for metric in ("mse", "ssim")
+        f"worst_{metric}": [row.worst(metric).mean for row in ordered]
+        for metric in ("mse", "ssim")
+        if all(row.worst_attack(metric) for row in ordered)
     }
     for name in diagnostics:
         if all(name in row.history for row in ordered):

@@ -14,6 +14,7 @@ from smashbench.bench.report.points import (
     points,
 )
 from smashbench.bench.report.quantiles import QUANTILE
+from smashbench.bench.report.settled import all_settled, settled
 from smashbench.bench.report.statistics import RESAMPLES, Compared, Estimate, interval, jointly
 
 TRAININGS = 2
@@ -43,12 +44,12 @@ class AtLoss(NamedTuple):
     trainings: int
     """Of each of its rows."""
     settled: bool
-    """Whether the strongest attacks on its rows had converged."""
+    """Whether all its rows are, see ``settled``."""
 
     @property
     def beats_noise(self) -> bool:
         """Whether it is shown to: it is accurate enough, and leaves more, in several trainings, to
-        attacks that had converged."""
+        attacks that had converged, and were no fewer than those on noise."""
         better = self.over_noise is not None and self.over_noise.low > 0
         known = self.trainings >= TRAININGS and self.reached >= QUANTILE and self.settled
         return self.role == "defense" and better and known
@@ -150,8 +151,8 @@ def _at_loss(
     own = privacy_at(*own_points, at_most)
     fvu = interval(own[0], own[1:], first.freedom, PRIVACY)
     least = min(row.accuracy.mean for row in own_rows)
-    trainings, settled = len(first.seeds), board.settled(name)
-    at = AtLoss(name, first.role, fvu, None, reached, least, trainings, settled)
+    trainings, sure = len(first.seeds), all_settled(board, name)
+    at = AtLoss(name, first.role, fvu, None, reached, least, trainings, sure)
     if not others or first.role == "control":
         return at, None
     noise = privacy_within(*frontier(others), at_most)
@@ -176,8 +177,9 @@ def within(board: Board, drop: float) -> dict[str, Row]:
 
 def to_take(board: Board, drop: float) -> Row | None:
     """Of all rows of noise and of defenses that lose at most ``drop`` of the undefended accuracy,
-    the one that protects most against attacks that had converged; None if there is none."""
-    known = [row for row in accurate(board, drop) if row.role != "control" and row.settled]
+    the settled one that protects most; None if there is none."""
+    near = [row for row in accurate(board, drop) if row.role != "control"]
+    known = [row for row in near if settled(board, row)]
     return max(known, key=lambda row: row.worst("fvu").mean, default=None)
 
 

@@ -1,6 +1,6 @@
 """Records to rows: one row per defense and strength, over its seeds and attacks."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +13,7 @@ from smashbench.bench.experiment.metrics import ACCURACY, METRICS
 from smashbench.bench.experiment.results import VICTIM
 from smashbench.bench.report.attributes import attribute_estimates
 from smashbench.bench.report.board import AttackSummary, Board, Row, RowKey
+from smashbench.bench.report.fits import Runs, balanced, chosen_fits, fits_everywhere
 from smashbench.bench.report.flags import raise_flags
 from smashbench.bench.report.images import Images, by_group, of_some, spread
 from smashbench.bench.report.record_table import record_line
@@ -21,17 +22,14 @@ from smashbench.bench.store.files import DamagedError
 from smashbench.bench.store.merge import merge
 from smashbench.bench.store.record import (
     AttackRecord,
-    FailedRecord,
     FinishedRecord,
     Record,
     VictimRecord,
     agreed,
+    was_left_out,
 )
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite, Trial
-
-Runs = dict[str, list[AttackRecord]]
-"""Of an attack: the key of a victim to the records of the runs on it."""
 
 
 def read(*folders: Path | str, newer: bool = False) -> Board:
@@ -60,7 +58,7 @@ def board_of(suite: Suite, store: Store) -> Board:
     for trial in suite.attacks:
         attacks[str(trial.parent)].append(trial)
     with threadpool_limits(1):  # small products: twice as fast, and the same on every machine
-        fits_of = _fits_everywhere(suite, records)
+        fits_of = fits_everywhere(suite, records)
         rows = [_row(key, group, attacks, fits_of, records, store) for key, group in groups.items()]
     begun, waiting = [], []
     for row, group in zip(rows, groups.values(), strict=True):
@@ -92,9 +90,9 @@ def _row(
     if not trained:
         return row
     images, right = _describe(row, trained, store)
-    balanced = {n: _balanced(runs, len(trained), fits_of.get(n)) for n, runs in attacked.items()}
-    complete = {name: runs for name, runs in balanced.items() if runs}
-    chosen = {name: _chosen_fits(runs) for name, runs in complete.items()}
+    equal = {n: balanced(runs, len(trained), fits_of.get(n)) for n, runs in attacked.items()}
+    complete = {name: runs for name, runs in equal.items() if runs}
+    chosen = {name: chosen_fits(runs) for name, runs in complete.items()}
     tables = {name: _values(runs, trained[0], images, store) for name, runs in chosen.items()}
     estimates = _estimates(tables)
     row.attacks = {
@@ -120,11 +118,12 @@ def _finished(
     attacks_on: dict[str, list[Trial]],
     records: dict[str, Record | None],
 ) -> tuple[list[VictimRecord], dict[str, Runs], int]:
-    """The trained victims, the runs of every attack on them, and how many trials are missing."""
+    """The trained victims by their seeds, the runs of every attack on them, and how many trials are
+    missing."""
     trained: list[VictimRecord] = []
     attacked: defaultdict[str, Runs] = defaultdict(dict)
     missing = 0
-    for victim in victims:
+    for victim in sorted(victims, key=lambda trial: trial.victim.seed):
         record = records[victim.key]
         if not isinstance(record, VictimRecord):
             missing += 1 + len(attacks_on[victim.key])
@@ -132,7 +131,7 @@ def _finished(
         trained.append(record)
         for trial in attacks_on[victim.key]:
             run = records[trial.key]
-            if isinstance(run, FailedRecord) and run.left_out:
+            if was_left_out(run):
                 continue
             if (
                 isinstance(run, AttackRecord)
@@ -250,39 +249,6 @@ def _history(runs: list[list[dict[str, float | None]]]) -> dict[str, np.ndarray]
     names = dict.fromkeys(name for epochs in runs for epoch in epochs for name in epoch)
     values = {name: [[one.get(name) for one in epoch] for epoch in together] for name in names}
     return {name: np.array(each, float).mean(1) for name, each in values.items()}
-
-
-def _fits_everywhere(suite: Suite, records: dict[str, Record | None]) -> dict[str, int]:
-    """Attack to how often it was run on each victim where it was run the least, of victims with no
-    trial missing: the strongest of two fits is no match for the strongest of three."""
-    runs: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    partial = set()
-    for trial in suite.attacks:
-        runs[str(trial.parent)][trial.attack.label if trial.attack else ""] += 1
-        if not isinstance(records[trial.key], AttackRecord):
-            partial.add(str(trial.parent))
-    least: dict[str, int] = {}
-    for key, counts in runs.items():
-        for name, n in counts.items() if key not in partial else ():
-            least[name] = min(n, least.get(name, n))
-    return least
-
-
-def _balanced(runs: Runs, victims: int, fits: int | None) -> Runs:
-    """The runs of an attack, as many on every victim and at most ``fits``; none where a victim was
-    not attacked: then the attack does not count."""
-    if len(runs) < victims:
-        return {}
-    least = min([*map(len, runs.values()), *([fits] if fits else [])])
-    return {victim: each[:least] for victim, each in runs.items()}
-
-
-def _chosen_fits(runs: Runs) -> list[AttackRecord]:
-    """Of the runs of an attack on each victim the one with the lowest error on the attacker's own
-    validation images; all of them where it has none."""
-    if any(run.own_error is None for each in runs.values() for run in each):
-        return [run for each in runs.values() for run in each]
-    return [min(each, key=lambda run: (run.own_error, run.config.seed)) for each in runs.values()]
 
 
 def _broken(victims: list[VictimRecord], attacks: list[Runs]) -> dict[int, float]:

@@ -17,6 +17,7 @@ from smashbench.bench.report.losses import (
     to_take,
 )
 from smashbench.bench.report.quantiles import QUANTILE
+from smashbench.bench.report.settled import all_settled, settled, why_open
 from smashbench.bench.report.text import estimate, number, signed
 
 SEEDS, ATTACK_SEEDS = 3, 2
@@ -91,10 +92,11 @@ def _answer(loss: Loss, board: Board) -> Answer:
 def _to_take(board: Board, drop: float) -> str:
     """As it was trained: the highest value lies between two rows, as a rule."""
     row = to_take(board, drop)
-    if row is None and all(each.role == "control" for each in accurate(board, drop)):
+    others = [each for each in accurate(board, drop) if each.role != "control"]
+    if not others:
         return "no row to take: none is this accurate as it was trained"
     if row is None:
-        return "no row to take: attacks on all that are this accurate had not converged"
+        return f"no row to take: attacks on all that are this accurate {why_open(board, others)}"
     fvu = estimate(row.worst("fvu"), METRICS["fvu"].digits)
     accuracy = number(row.accuracy.mean, ACCURACY.digits)
     return f"the row to take: {row.label}, FVU {fvu} (accuracy {accuracy})"
@@ -136,22 +138,21 @@ def headline(board: Board) -> str:
 
 def _compared(board: Board) -> tuple[list[Row], list[Row], list[Row]]:
     """Rows that are compared with noise at equal accuracy; those of them that are better by an
-    interval for all of them at once, in several trainings; and those that would be if their
-    strongest attack had converged."""
+    interval for all of them at once, in several trainings; and those that would be if they were
+    settled."""
     joint = "fvu_over_noise_joint"
     found = {key: each[joint] for key, each in board.over_noise.items() if joint in each}
     compared = [row for row in board.rows if row.key in found]
     able = [row for row in compared if len(row.seeds) >= TRAININGS]
     above = [row for row in able if (value := found[row.key]) and value.low > 0]
-    better, open_ = ([row for row in above if row.settled is each] for each in (True, False))
+    better, open_ = ([r for r in above if settled(board, r) is each] for each in (True, False))
     return compared, better, open_
 
 
 def over_sweeps(board: Board) -> pd.DataFrame:
     """The lines of the table of defenses that are compared with noise over a sweep of several
     strengths, in several trainings; ``better`` and ``worse`` than noise by an interval for all
-    defenses at once, and ``open`` where it would be better if its strongest attacks had
-    converged."""
+    defenses at once, and ``open`` where it would be better if its rows were settled."""
     table = board.sweeps
     swept = [
         len(own) > 1 and len(own[0].seeds) >= TRAININGS
@@ -160,8 +161,8 @@ def over_sweeps(board: Board) -> pd.DataFrame:
     ]
     table = table[np.array(swept, bool) & table.fvu_over_noise_joint_low.notna()]
     above, worse = table.fvu_over_noise_joint_low > 0, table.fvu_over_noise_joint_high < 0
-    settled = np.array([board.settled(name) for name in table.defense], bool)
-    return table.assign(better=above & settled, worse=worse, open=above & ~settled)
+    sure = np.array([all_settled(board, name) for name in table.defense], bool)
+    return table.assign(better=above & sure, worse=worse, open=above & ~sure)
 
 
 def _over_sweeps(board: Board, which: str) -> list[str]:
@@ -204,17 +205,19 @@ def verdict(board: Board) -> list[str]:
     attacks = min(row.attack_seeds for row in compared)
     if victims < SEEDS or attacks < ATTACK_SEEDS:
         told.append(
-            f"A demonstration, no conclusion: some row has {_counted(victims, 'training')} and "
-            f"{_counted(attacks, 'fit')} of each attack; a conclusion needs {SEEDS} and "
-            f"{ATTACK_SEEDS}."
+            f"A demonstration, no conclusion: rows have {_counted(victims, 'training')} and "
+            f"{_counted(attacks, 'fit')} of their strongest attack at least; a conclusion needs "
+            f"{SEEDS} and {ATTACK_SEEDS}."
         )
     if sweeps := _over_sweeps(board, "better"):
         names = ", ".join(sweeps)
         told.append(f"Shown to be better over whole sweeps, in all defenses at once: {names}.")
-    if above := dict.fromkeys([*(row.label for row in open_), *_over_sweeps(board, "open")]):
+    swept = _over_sweeps(board, "open")
+    if above := dict.fromkeys([*(row.label for row in open_), *swept]):
+        why = why_open(board, [*open_, *(row for name in swept for row in board.by_defense[name])])
         told.append(
-            "Above noise, too, and not shown to be better, since their strongest attack had not "
-            f"converged: {', '.join(above)}."
+            f"Above noise, too, and not shown to be better, since their strongest attack {why}: "
+            f"{', '.join(above)}."
         )
     return told
 

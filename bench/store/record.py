@@ -128,6 +128,11 @@ FinishedRecord = VictimRecord | AttackRecord
 Record = FinishedRecord | FailedRecord
 
 
+def was_left_out(record: Record | None) -> bool:
+    """Whether a trial was not begun, because it could not fit in memory."""
+    return isinstance(record, FailedRecord) and record.left_out
+
+
 def agreed(records: Iterable[FinishedRecord], which: str) -> dict[str, str]:
     """What all these records claim.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.experiment.results import Summary
 from smashbench.bench.experiment.scoring import Summaries, flags_of, summarise
 from smashbench.bench.report.flags import FLAGS
@@ -16,13 +17,14 @@ from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
 from smashbench.bench.run.survey import Standing, State, survey
 from smashbench.bench.store.merge import check_comparable
-from smashbench.bench.store.record import AttackRecord, VictimRecord
+from smashbench.bench.store.record import AttackRecord, VictimRecord, was_left_out
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.claims import check_claims
 from smashbench.bench.submitting.finding import Finding
 from smashbench.bench.submitting.scores import check_scores
 from smashbench.bench.suite.alike import SHARED, differences
+from smashbench.bench.suite.config import canonical
 from smashbench.bench.suite.trial import Suite, Trial
 
 WRONG = ("bound_violated",)
@@ -100,16 +102,17 @@ def _standings(suite: Suite, standings: dict[str, Standing]) -> Iterator[Finding
         yield Finding(
             "PROBLEM", f"{len(some)} of {len(suite.trials)} trials {TELL[state]}: {listed(some)}"
         )
+    left = labels["left_out"]
     if not wrong:
-        yield Finding("ok", f"all {len(suite.trials)} trials are finished, by this version's code")
-    if labels["left_out"]:
-        left = labels["left_out"]
+        number = f"the other {len(suite.trials) - len(left)}" if left else len(suite.trials)
+        yield Finding("ok", f"all {number} trials are finished, by this version's code")
+    if left:
         yield Finding("note", f"{len(left)} attacks did not fit in memory: {listed(left)}")
 
 
 def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
     """Whether what records say follows from the scores beside them."""
-    wrong = []
+    wrong, unknown = [], set()
     for trial in suite.trials:
         if record := store.finished(trial.key):
             scores = store.arrays(record, "scores")
@@ -118,7 +121,9 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
                 pairs = [(record.metrics.accuracy, np.average(scores["correct"], weights=weights))]
             elif victim := store.victim(trial.parent or ""):
                 floor = victim.floors["mean_image"]
-                pairs = _pairs(record, summarise(scores, floor))
+                others = {n for n in scores.keys() - METRICS.keys() if n in _measured(record)}
+                unknown |= others
+                pairs = _pairs(record, summarise(scores, floor), others)
                 alike = record.flags == flags_of(record.metrics, floor, record.converged)
                 pairs += [] if alike else [(np.inf, -np.inf)]
             else:
@@ -133,11 +138,23 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "every mean is that of the scores of the single images")
+    if unknown:
+        names = listed(sorted(unknown))
+        yield Finding("note", f"not known here, and not looked at: the metrics {names}; --plugin")
 
 
-def _pairs(record: AttackRecord, again: Summaries) -> list[tuple[float, float]]:
-    """What a record says, and what it should; infinite where one of them says nothing."""
-    said = _flat(record.metrics) | record.means
+def _measured(record: AttackRecord) -> set[str]:
+    return {*record.metrics, *record.means}
+
+
+def _pairs(
+    record: AttackRecord, again: Summaries, others: Collection[str]
+) -> list[tuple[float, float]]:
+    """What a record says, but of these other metrics, and what it should; infinite where one of
+    them says nothing."""
+    metrics = {name: each for name, each in record.metrics.items() if name not in others}
+    means = {name: each for name, each in record.means.items() if name not in others}
+    said = _flat(metrics) | means
     found = _flat(again["metrics"]) | again["means"]
     names = said.keys() | found.keys()
     return [(said.get(name, np.inf), found.get(name, -np.inf)) for name in names]
@@ -170,8 +187,8 @@ def _rows(suite: Suite, store: Store, of_board: Collection[str]) -> Iterator[Fin
     if seeds < SEEDS or repeats < ATTACK_SEEDS:
         yield Finding(
             "note",
-            f"some row has {seeds} trainings and {repeats} fits of its strongest "
-            f"attack; a conclusion needs {SEEDS} and {ATTACK_SEEDS}",
+            f"rows have {seeds} trainings and {repeats} fits of their strongest attack at "
+            f"least; a conclusion needs {SEEDS} and {ATTACK_SEEDS}",
         )
 
 
@@ -182,7 +199,7 @@ def _beside(suite: Suite, folder: Path, theirs: Suite, board: Path) -> Iterator[
     except BenchError as error:
         yield Finding("PROBLEM", str(error))
         return
-    wrong = list(_otherwise(suite, theirs))
+    wrong = list(_otherwise(_run_of(suite, folder), _run_of(theirs, board)))
     yield from wrong
     if not wrong:
         yield Finding(
@@ -190,6 +207,13 @@ def _beside(suite: Suite, folder: Path, theirs: Suite, board: Path) -> Iterator[
             f"its rows can stand beside those of {theirs.name}: the same images, "
             "model, training, seeds and attacks",
         )
+
+
+def _run_of(suite: Suite, folder: Path) -> Suite:
+    """A suite without the attacks that did not fit in memory."""
+    store = Store(folder)
+    attacks = tuple(t for t in suite.attacks if not was_left_out(store.read(t.key)))
+    return replace(suite, attacks=attacks)
 
 
 def _otherwise(suite: Suite, theirs: Suite) -> Iterator[Finding]:
@@ -204,9 +228,16 @@ def _otherwise(suite: Suite, theirs: Suite) -> Iterator[Finding]:
     attacks = _attacks(suite)
     lacking: defaultdict[str, list[str]] = defaultdict(list)
     for row, mine in _rows_of(suite).items():
-        if few := seeds - {trial.config.seed for trial in mine}:
+        own = {trial.config.seed for trial in mine}
+        if few := seeds - own:
             missing = ", ".join(map(str, sorted(few)))
             lacking[f"the board has victims of seed {missing}, too"].append(mine[0].row)
+        if more := own - seeds:
+            added = ", ".join(map(str, sorted(more)))
+            lacking[
+                f"the board has no victims of seed {added}, so that rows with them would not be "
+                "compared with its noise; give the seeds of the board"
+            ].append(mine[0].row)
         if less := [label for choice, label in wanted.items() if choice not in attacks[row]]:
             lacking[
                 "the board's rows were attacked in more ways, so that their worst cases are not "
@@ -231,5 +262,5 @@ def _attacks(suite: Suite) -> dict[tuple[str, float | None], dict[tuple[str, int
         if trial.attack:
             same = trial.attack.model_copy(update={"label": "any"})
             label = f"{trial.attack.label}, attack seed {trial.config.seed}"
-            found[_row(trial)][same.model_dump_json(), trial.config.seed] = label
+            found[_row(trial)][canonical(same), trial.config.seed] = label
     return found
