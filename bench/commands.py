@@ -46,8 +46,9 @@ def rescore(choice: Namespace) -> int:
     from smashbench.bench.report.write import write_report
     from smashbench.bench.run.execute import rescore
 
+    suite = _saved(choice, choice.folder)
     options = _options(choice, choice.folder)
-    text, left = rescore(_saved(choice, choice.folder), options)
+    text, left = rescore(suite, options)
     print(text)
     write_report([options.folder], options.folder)
     return 1 if left else 0
@@ -196,6 +197,11 @@ def pack(choice: Namespace) -> int:
     from smashbench.bench.store.store import Store
 
     if Store(choice.folder).has("audit.json"):
+        for name in ("weights", "reconstructions"):
+            if getattr(choice, name):
+                raise BenchError(
+                    f"--{name}: {choice.folder} is an audit, which has none; delete it"
+                )
         from smashbench.bench.auditing.saved import pack_audit
 
         print(f"the audit is in {pack_audit(choice.folder)}, without its images")

@@ -19,7 +19,7 @@ def plug(paths: Iterable[Path], *, lenient: bool = False) -> list["Loaded"]:
     from smashbench.bench.suite.plugins import load_installed, load_plugin
 
     for kind in (
-        Kind("figure", "smashbench.bench.report.figures", "Figure", "FIGURES", instances=True),
+        Kind("figure", "smashbench.bench.report.figures", "Figure", "FIGURES", True, "tradeoff_"),
         Kind("engine", "smashbench.bench.run.engines", "Engine", "ENGINES"),
     ):
         KINDS.setdefault(kind.title, kind)

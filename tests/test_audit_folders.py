@@ -93,6 +93,14 @@ def test_an_audit_is_written_where_the_pack_of_another_is(report, tmp_path):
     assert "audit.json" in Archive(tmp_path / "packed.zip").names
 
 
+def test_a_pack_of_an_audit_has_no_weights_and_no_reconstructions(report, tmp_path, capsys):
+    report.write(tmp_path)
+    for option in ("--weights", "--reconstructions"):
+        assert main(["pack", str(tmp_path), option]) == 2
+        assert f"{option}: {tmp_path} is an audit, which has none" in capsys.readouterr().err
+    assert not (tmp_path / "packed.zip").exists()
+
+
 def test_what_cannot_be_looked_at_is_named(tmp_path, monkeypatch):
     """As of another user, where root could read it."""
     secret = tmp_path / "secret"

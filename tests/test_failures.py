@@ -80,6 +80,16 @@ def test_a_success_on_other_weights_or_without_its_scores_stays_aside(store):
         store.folder.joinpath("set_aside", store.record_name(ATTACK.key)).unlink()
 
 
+def test_a_damaged_failure_is_not_set_aside_over_the_success_that_it_stands_for(store):
+    success = keep_attack(store, ATTACK, victim_sha256="1" * 64)
+    write_failure(store, failure(ATTACK, "a slip"))
+    path = store.record_path(ATTACK.key)
+    path.write_bytes(path.read_bytes()[:-9])
+    mend(SUITE, store)
+    assert success_before(store, ATTACK.key) == success
+    assert store.folder.joinpath("set_aside/records", f"{path.name}.damaged").exists()
+
+
 def test_an_attack_on_releases_of_other_code_is_outdated(store):
     """A defense that was edited may train to the same weights and release something else."""
     source = store.victim(VICTIM.key).source

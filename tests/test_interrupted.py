@@ -9,6 +9,7 @@ from smashbench.bench.errors import BenchError
 from smashbench.bench.report.rows import read
 from smashbench.bench.run import execute
 from smashbench.bench.run.engines import RunOptions
+from smashbench.bench.run.survey import Standing
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
@@ -57,6 +58,24 @@ def test_a_victim_whose_weights_are_not_there_stays_flagged(tiny, tiny_copy, mon
     monkeypatch.setattr(execute, "_run", lambda *_: 0)
     execute.execute(tiny, RunOptions(tiny_copy, keep_outdated=True))
     assert victim.key in read_suite(tiny_copy).kept
+
+
+def test_trials_that_are_done_again_are_counted_once(tiny, tiny_copy, monkeypatch):
+    """A victim had finished, and its weights are gone, which an attack needs."""
+    shown = []
+
+    class Shown:
+        def __init__(self, *numbers: int) -> None:
+            shown.append(numbers)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(execute, "Progress", Shown)
+    monkeypatch.setattr(execute.Scheduler, "run", lambda *_: None)
+    standings = dict.fromkeys((trial.key for trial in tiny.trials), Standing("done"))
+    execute._run(tiny, [tiny.trials[0]], RunOptions(tiny_copy, workers=1), standings)
+    assert shown == [(len(tiny.trials), len(tiny.trials) - 1, 1)]
 
 
 def test_other_images_than_those_of_finished_trials_are_refused(tiny, tiny_copy, monkeypatch):

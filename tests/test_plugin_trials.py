@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.run.attempt import attempt
+from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite import toml
+from smashbench.bench.suite.plugins import load_plugin
 from smashbench.bench.suite.source import source_of
 from tests.plugged import DEFENSE, unplugged
 
@@ -64,3 +66,14 @@ def test_a_command_names_the_file_that_was_loaded_and_else_the_copy(begun, here,
     refused(["rerun", folder], f"--plugin {folder / STORED}")
     text = here("status", folder, "--plugin", path).stdout
     assert text.endswith(f"smashbench rerun {folder} --plugin {path}\n")
+
+
+def test_a_file_that_another_run_replaced_stops_a_worker_with_the_reason(begun, write):
+    path, folder, key = begun
+    trial = next(each for each in read_suite(folder).victims if each.key == key)
+    with unplugged():
+        load_plugin(path)
+        write(DEFENSE)
+        found = attempt(trial, folder=folder, data=None, minutes=1, plugins=[path])
+    assert found.state == "stop"
+    assert "mine.py: its code was edited while this run was at work" in found.text

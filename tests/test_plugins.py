@@ -35,6 +35,10 @@ def test_a_file_adds_what_its_tables_hold_and_nothing_twice(write):
         load_plugin(write(DEFENSE + "x = 1"))
 
 
+FIGURE = (
+    "from smashbench.bench.report.figures import Figure\n"
+    "FIGURES = [Figure(name='{}', caption='', applies=lambda b: True, draw=None)]\n"
+)
 BAD = [
     ("x = ", r"mine\.py, line 1: SyntaxError"),
     ("import no_such_module", r"mine\.py, line 1: ModuleNotFoundError"),
@@ -52,6 +56,8 @@ BAD = [
     (METRIC + "METRICS = {'other': MAE}", "calls itself 'mae'; use one name"),
     (DEFENSE + "FIGURES = {}", "should be a list of Figure objects"),
     (DEFENSE + "FIGURES = [3]", "names are lower case"),
+    (FIGURE.format("tradeoff_mine"), "this name is taken by another figure; rename it"),
+    (FIGURE.format("mine") + "FIGURES *= 2", "has two that are called 'mine'; rename one"),
     (DEFENSE + "ENGINES = {'mine': Shift}", "should be a subclass of Engine"),
 ]
 

@@ -1,10 +1,16 @@
 """What a submission lacks, and what only its author can compute."""
 
+import pytest
 from safetensors.numpy import save
 
+from smashbench.bench.errors import BenchError
+from smashbench.bench.report.record_table import record_line
 from smashbench.bench.run.attempt import failure
-from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.pack import pack
+from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.suite.trial import Suite
+from tests.forge import attack_trial, keep_victim, victim_trial
 from tests.submitted import submission
 from tests.test_submissions import problems, texts
 
@@ -37,3 +43,28 @@ def test_metrics_of_a_plugin_that_is_not_loaded_are_no_forgery(run, tmp_path):
     store.write(record.model_copy(update=told))
     assert problems(theirs) == []
     assert "not looked at: the metrics mine; --plugin" in texts(theirs, "note")
+
+
+def test_a_damaged_second_pack_is_named_where_it_lies(run, tmp_path):
+    pack(submission(run, tmp_path / "theirs"))
+    second = tmp_path / "theirs" / "packed.1.zip"
+    second.write_bytes(b"no zip")
+    (found,) = problems(tmp_path / "theirs" / "packed.zip")
+    assert found.startswith(f"{second}: truncated or altered")
+
+
+def test_free_texts_of_others_are_no_formulas_and_move_no_cursor(tmp_path):
+    """In ``records.csv``, and in a terminal."""
+    store, victim = Store(tmp_path), victim_trial()
+    text = "=HYPERLINK(1)"
+    record = keep_victim(store, victim, machine={"device": text, "torch": "2.11"})
+    line = record_line(victim, record)
+    assert (line["device"], line["torch"]) == (f"'{text}", "2.11")
+    failed = failure(victim, f"Traceback\n{text}\x1b[2J")
+    assert failed.cause == f"{text}[2J"
+    assert record_line(victim, failed)["error"] == f"'{failed.cause}"
+    save_suite(Suite("hand", "", (victim,), (attack_trial(victim),)), tmp_path)
+    saved = (tmp_path / "suite.json").read_text()
+    (tmp_path / "suite.json").write_text(saved.replace('"hand"', r'"\u001b[2J"'))
+    with pytest.raises(BenchError, match="name"):
+        read_suite(tmp_path)

@@ -100,6 +100,8 @@ def images_of(value: Any, layout: Layout | None, size: int | None) -> Images:
         BenchError: they are not images, or it is not clear which axis is which.
     """
     if isinstance(value, str | Path) and os.path.isdir(value):  # "" is none
+        if layout is not None:
+            raise BenchError(f"--layout {layout} is of arrays, and {value} is a folder: delete it")
         return _from_folder(Path(value), 64 if size is None else size)
     if size is not None:
         raise BenchError(f"--size {size} is of folders of image files: scale arrays yourself")

@@ -189,7 +189,11 @@ def _averaging(now: Situation) -> Choice:
     if not now.world.repeated:
         return "needs several releases of each image: give --repeated"
     fit = now.fit(0.5)
-    return Averaging(releases=now.world.z_aux.shape[1], **_options(fit)) if fit else UNTIMELY
+    return (
+        Averaging(releases=now.world.z_aux.shape[1], **_options(fit))
+        if fit
+        else now.oversized or UNTIMELY
+    )
 
 
 PLANNED: Mapping[str, Callable[[Situation], Choice]] = {

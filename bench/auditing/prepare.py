@@ -50,6 +50,10 @@ def prepared(
         notes += check_features(pairs.features)
     everyone = torch.arange(len(pairs.images)) if groups is None else groups
     aux, test = dealt(everyone, test_share, seed)
+    if encoder and trust_order:
+        raise BenchError(
+            "--trust-order is of --features: what a model makes is in order; delete it"
+        )
     if encoder is None and not trust_order:
         check_order(pairs, aux)
     if encoder:
@@ -67,6 +71,11 @@ def prepared(
     # the attacker's are in random order already; those that are scored are spread over all
     spread = torch.linspace(0, len(test) - 1, min(len(test), most_test)).round().long()
     aux, test = aux[:most_aux], test[spread]
+    if groups is not None and len(groups[test].unique()) < 2:
+        raise BenchError(
+            f"--memory {gigabytes:g}: the {len(test)} images that fit to be scored are of one "
+            "group, so that no interval can be given; give more"
+        )
     z_aux, z_test = (_features(pairs, encoder, index) for index in (aux, test))
     if encoder:
         notes += check_features(torch.cat([z_aux, z_test]), torch.cat([aux, test]))

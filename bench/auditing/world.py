@@ -25,9 +25,9 @@ from smashbench.defenses.stack import Stack
 
 UNSCORED = "what it rebuilds cannot be scored"
 BROKE_OFF = "it broke off"
+"""How the reason begins why an attack is left out that may have leaked much."""
 FEW_GROUPS = 10
 """Scored groups of one size below which an interval is hardly one."""
-"""How the reason begins why an attack is left out that may have leaked much."""
 
 
 class LeftOutError(Exception):

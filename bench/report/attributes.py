@@ -22,7 +22,7 @@ def attribute_estimates(
         scores: (victims, images) each, by name.
         groups: (images,) ids, or None.
     """
-    if "attribute_from_release" not in scores:
+    if not {"attribute_from_release", "attribute_from_prediction"} <= scores.keys():
         return {}
     ours = scores["attribute_from_release"].astype(np.float64)
     values = np.stack([ours, ours - scores["attribute_from_prediction"]])

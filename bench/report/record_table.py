@@ -22,7 +22,7 @@ def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
         "attack": trial.attack.label if trial.attack else None,
         "attack_seed": trial.config.seed if trial.attack else None,
         "status": record.status if record else None,
-        "error": record.cause if record and record.status == "failed" else None,
+        "error": _text(record.cause) if record and record.status == "failed" else None,
         "accuracy": record.metrics.accuracy if isinstance(record, VictimRecord) else None,
     }
     attacked = record if isinstance(record, AttackRecord) else None
@@ -42,5 +42,10 @@ def record_line(trial: Trial, record: Record | None) -> dict[str, Any]:
     line["data_hash"] = finished.data_hash if finished else None
     line["source"] = finished.source if finished else None
     for name in ("device", "torch"):
-        line[name] = finished.machine.get(name) if finished else None
+        line[name] = _text(finished.machine.get(name, "")) or None if finished else None
     return line
+
+
+def _text(free: str) -> str:
+    """Free text of somebody's record, so that no spreadsheet takes it for a formula."""
+    return f"'{free}" if free[:1] in tuple("=+-@") else free

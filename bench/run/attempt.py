@@ -29,12 +29,16 @@ from smashbench.bench.store.files import Stamp, stamp_of, unwritable
 from smashbench.bench.store.locks import share, wait_for_writers
 from smashbench.bench.store.record import FailedRecord
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.plugins import load_installed, load_plugin
+from smashbench.bench.suite.plugins import LOADED, load_installed, load_plugin
 from smashbench.bench.suite.trial import Trial
 from smashbench.datasets import DatasetError
 
 TIMED_OUT = "Timeout ("
 """How ``faulthandler`` begins what it writes when the time is up."""
+EDITED = (
+    "its code was edited while this run was at work, or is another version's on this machine; "
+    "what is finished stays: type the same command again"
+)
 TAIL = 80
 """Lines of a log that go into the record of a trial whose process was lost."""
 LAST_WORDS = 10.0
@@ -88,7 +92,7 @@ def attempt(
     try:
         load_installed()
         for path in plugins:
-            load_plugin(path)
+            _load(path)
         with store.claim(trial.key) as ours:
             if not ours:
                 return Outcome("busy")
@@ -103,14 +107,22 @@ def attempt(
             if trial.parent and not rescored and not counts(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
             if sources is not None and source_of(trial) not in sources:
-                raise BenchError(
-                    f"{trial.label}: its code was edited while this run was at work, or is another "
-                    "version's on this machine; what is finished stays: type the same command again"
-                )
+                raise BenchError(f"{trial.label}: {EDITED}")
             with _logged(trial, store, minutes):
                 return _run(trial, store, data, again=rescored)
     except (BenchError, DatasetError) as error:
         return Outcome("stop", str(error))
+
+
+def _load(path: Path) -> None:
+    """Loads a plug-in, which another run in the folder may have replaced since this process did."""
+    before = path.name in LOADED
+    try:
+        load_plugin(path)
+    except BenchError:
+        if before:
+            raise BenchError(f"plug-in {path}: {EDITED}") from None
+        raise
 
 
 def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outcome:

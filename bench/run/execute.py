@@ -186,7 +186,8 @@ def _run(
     if len(again) == len(chosen):  # how long training took says nothing about how long this takes
         timed = {trial.key: Standing("missing") for trial in suite.trials}
     estimates = Estimates(suite.trials, timed, suite.core_minutes)
-    done = sum(standing.state == "done" for standing in standings.values())
+    now = {trial.key for trial in chosen}
+    done = sum(each.state == "done" for key, each in standings.items() if key not in now)
     with closing(ENGINES[options.engine](work, options)) as engine:
         scheduler = Scheduler(chosen, Store(options.folder), engine, estimates, again)
         with closing(Progress(done + len(chosen), done, engine.workers)) as progress:

@@ -120,8 +120,8 @@ class FailedRecord(Frozen):
 
     @property
     def cause(self) -> str:
-        """The last line of ``error``."""
-        return (self.error.splitlines() or [""])[-1]
+        """The last line of ``error``, without control characters."""
+        return "".join(filter(str.isprintable, (self.error.splitlines() or [""])[-1]))
 
 
 FinishedRecord = VictimRecord | AttackRecord

@@ -30,7 +30,7 @@ class SavedPlugin(Frozen):
 class SavedSuite(Frozen):
     """What ``suite.json`` holds."""
 
-    name: Annotated[str, StringConstraints(max_length=300)]
+    name: Annotated[str, StringConstraints(pattern=r"^[^\p{C}]*$", max_length=300)]
     description: Description
     command: Annotated[str, StringConstraints(max_length=LONGEST)]
     attack_seeds: Annotated[int, Ge(1), Le(1000)]

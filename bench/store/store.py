@@ -265,8 +265,10 @@ class Store:
         write_whole(self.record_path(record.key), sealed(text.encode()))
 
     def set_aside(self, path: Path) -> None:
-        """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at."""
+        """Moves a damaged file to ``set_aside/``: out of the way, and there to be looked at; not
+        over a success that a failure stands in for."""
         aside = self.folder / self.ASIDE / path.relative_to(self.folder)
+        aside = aside.with_name(f"{aside.name}.damaged") if aside.exists() else aside
         try:
             aside.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, aside)

@@ -1,7 +1,7 @@
 """``smashbench submit-check``: opens a submission, of whichever kind, and checks it."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,8 +46,11 @@ def check(path: Path, board: Path | None = None, data: Path | None = None) -> li
         except Exception as error:  # whatever somebody else's file brings about
             text = f"nothing else could be checked: {type(error).__name__}: {error}"
             findings.append(Finding("PROBLEM", text))
-        places = (folder / PACK, folder) if path.is_file() else ()
-    return [each._replace(text=_shown(each.text, places, path)) for each in findings]
+        names = {}
+        if path.is_file():
+            parts = {folder / part: path.parent / part for part in parts_in(folder)}
+            names = {**parts, folder / PACK: path, folder: path}
+    return [each._replace(text=_shown(each.text, names)) for each in findings]
 
 
 def _found(folder: Path, board: Path | None, data: Path | None) -> Iterator[Finding]:
@@ -71,11 +74,11 @@ def _found(folder: Path, board: Path | None, data: Path | None) -> Iterator[Find
         yield from check_audit(folder)
 
 
-def _shown(text: str, places: Sequence[Path], path: Path) -> str:
+def _shown(text: str, names: Mapping[Path, Path]) -> str:
     """A sentence on one line, without control characters: it may repeat words of whoever sent the
-    file. Temporary places have the name of what was given."""
-    for place in places:
-        text = text.replace(str(place), str(path))
+    file. Temporary places have the names of what was given."""
+    for place, name in names.items():
+        text = text.replace(str(place), str(name))
     return "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))
 
 

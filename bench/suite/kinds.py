@@ -29,6 +29,7 @@ class Kind:
         type_name: what each of them is: a subclass of it, or an instance where ``instances``.
         title: of the table of those that are there.
         instances: whether they are values rather than classes.
+        made: how the names begin of those that the project makes itself; empty where none are.
     """
 
     word: str
@@ -36,6 +37,7 @@ class Kind:
     type_name: str
     title: str
     instances: bool = False
+    made: str = ""
 
     def base(self) -> type:
         """What each of them is."""
@@ -70,13 +72,16 @@ def names_in(plugin: str, kind: Kind, entries: Any) -> tuple[str, ...]:
     if isinstance(kind.table(), list):
         if not isinstance(entries, list | tuple):
             raise BenchError(f"{start} should be a list of {base.__name__} objects")
-        entries = {getattr(each, "name", str(each)): each for each in entries}
+        named = [getattr(each, "name", str(each)) for each in entries]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise BenchError(f"{start} has two that are called {twice[0]!r}; rename one")
+        entries = dict(zip(named, entries, strict=True))
     if not isinstance(entries, Mapping):
         raise BenchError(f'{start} should be a table, e.g. {kind.title} = {{"mine": Mine}}')
     for name, entry in entries.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
-        if name in kind.names:
+        if name in kind.names or (kind.made and name.startswith(kind.made)):
             raise BenchError(
                 f"{start}[{name!r}]: this name is taken by another {kind.word}; rename it"
             )

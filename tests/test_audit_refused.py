@@ -1,0 +1,54 @@
+"""Damaged files and options that would do nothing, in an audit: one error each."""
+
+import zipfile
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import torch
+
+from smashbench.bench import audit
+from smashbench.bench.auditing import prepare
+from smashbench.bench.auditing.tensors import tensor_of
+from smashbench.bench.errors import BenchError
+from tests.audited import SOON, encoder, pairs
+
+
+@pytest.fixture(scope="module")
+def world():
+    return pairs()
+
+
+def test_bytes_that_are_no_array_are_one_error(tmp_path):
+    """NumPy reads the header of an array as Python, with its errors."""
+    path, archive = tmp_path / "z.npy", tmp_path / "x.npz"
+    np.save(path, np.zeros((50, 8)))
+    content = path.read_bytes()
+    for at in range(10, 80):
+        for bit in (1, 16):
+            path.write_bytes(content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :])
+            with suppress(BenchError):
+                tensor_of(str(path), "features")
+    np.savez(archive, x=np.zeros(3))
+    with zipfile.ZipFile(archive, "a") as opened:
+        opened.writestr("readme.txt", "text")
+    with pytest.raises(BenchError, match=r"x.npz holds something that is no array"):
+        tensor_of(f"{archive}:readme.txt", "images")
+
+
+def test_options_that_are_about_something_else_are_refused(world, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BenchError, match=r"--layout NHWC is of arrays, and .*folder is a folder"):
+        audit(images=tmp_path / "folder", features=world[1], layout="NHWC", minutes=SOON)
+    with pytest.raises(BenchError, match="--trust-order is of --features"):
+        audit(images=world[0], model=encoder(), trust_order=True, minutes=SOON)
+
+
+def test_images_that_memory_leaves_of_one_group_cannot_be_scored(world, monkeypatch):
+    """Every sixth image is taken, and none of these is the one of the other group."""
+    monkeypatch.setattr(prepare, "room", lambda *_: (100, 20))
+    dealt = torch.arange(40), torch.arange(60, 181)
+    monkeypatch.setattr(prepare, "dealt", lambda *_: dealt)
+    groups = (torch.arange(200) == 100).long()
+    with pytest.raises(BenchError, match=r"the 20 images that fit to be scored are of one group"):
+        audit(images=world[0], model=encoder(), groups=groups, minutes=SOON)
