@@ -222,8 +222,8 @@ def main() -> None:
         *perf_grid.grid(),
         "\n## Many records\n\nSynthetic: five seeds, 19 attacks, 100 test images; the whole "
         "command, with its start and its figures, on files that the operating system has in "
-        "memory, the fastest of three runs; and in another the peak memory of all its processes "
-        "together.\n",
+        "memory. Seconds are those of the fastest of three runs; peak memory, of all processes "
+        "together, is from another run.\n",
         *perf_grid.records(),
     ]
     write_whole(OUTPUT, ("\n".join(text) + "\n").encode())

@@ -209,11 +209,9 @@ def _reached(curves: list[Curve]) -> str:
     texts = []
     for curve in others:
         there = [point.seconds for point in curve.points if point.value >= goal]
-        text = f"{cost / there[0]:.1f} times sooner" if there else "not"
-        texts.append(f"{curve.name}: {text}")
-    return (
-        f"The accuracy that the reference ends with, {goal:.3f}, is reached by {'; '.join(texts)}."
-    )
+        text = f"reaches it {cost / there[0]:.1f} times sooner" if there else "does not reach it"
+        texts.append(f"`{curve.name}` {text}")
+    return f"The reference ends at an accuracy of {goal:.3f}; {', '.join(texts)}."
 
 
 def peers(picture: Path, unit: float) -> list[str]:
