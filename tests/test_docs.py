@@ -54,6 +54,21 @@ def test_links_between_pages_and_to_results_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def anchors(text: str) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_headings_lead_to_one(page):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]*)\)", page.read_text()):
+        other = page.parent / target if target else page
+        if other.suffix == ".md" and not target.startswith("http"):
+            assert anchor in anchors(other.read_text()), (target, anchor)
+
+
 def test_a_published_board_has_its_records():
     """All but ``quick``, which `make bench` makes again."""
     boards = {path.parent for path in (ROOT / "results").glob("*/leaderboard.md")}

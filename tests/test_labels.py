@@ -49,3 +49,6 @@ def test_where_nothing_is_free_the_least_is_covered():
     (place,) = placed([Label(100, 100, 20, 10)], FRAME, [FRAME])
     assert placed([Label(100, 100, 20, 10, optional=True)], FRAME, [FRAME]) == [None]
     assert overlap(place.box, FRAME) > 0
+    upper = Box(0, 0, 300, 150)
+    (place,) = placed([Label(100, 100, 20, 10)], FRAME, [FRAME, upper])
+    assert overlap(place.box, upper) == 0

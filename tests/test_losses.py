@@ -286,6 +286,7 @@ def test_losses_are_one_family():
         if e.defense == "cem"
     ]
     wide = norm.ppf(1 - (1 - 0.95 ** (1 / 3)) / 2) / norm.ppf(0.975)
+    assert len(found) == 3
     for each in found:
         single = each.fvu.high - each.fvu.low
         assert each.over_noise.high - each.over_noise.low == pytest.approx(wide * single, rel=0.05)

@@ -53,7 +53,7 @@ def test_releases_are_of_evaluation_mode(photos):
         assert torch.equal(ask(z), z)
 
 
-def test_within_five_percent_of_the_mean_image_an_attack_has_failed(photos):
+def test_within_five_percent_of_the_mean_image_an_attack_has_failed():
     for error, failed in ((0.0949, False), (0.0951, True)):
         said = summarise({"mse": np.full(20, error, np.float32)}, {"mse": 0.1})["metrics"]
         assert flags_of(said, {"mse": 0.1}, True) == ["attack_failed"] * failed

@@ -5,7 +5,8 @@ import torch
 
 from smashbench.bench.suite.options import options_of
 from smashbench.defenses import DEFENSES
-from tests.fitted import make, step_of
+from tests.fitted import CEM, make, step_of
+from tests.test_slots import SLOTS
 
 PENALTY = {
     "noise": 0.2,
@@ -75,8 +76,14 @@ def test_no_option_is_left_out():
     """Every option of every CEM defense stands in this file or in the slot test beside it."""
     tested = set(PENALTY) | {"scale_end", "ramp_epochs", "refresh_every", "refit", "pace"}
     tested |= {"refit_share", "rounds"}
-    for name, own in OWN.items():
-        assert options_of(DEFENSES[name]).model_fields.keys() <= tested | own.keys()
+    slots = {name for options in SLOTS for name in options}
+    own = {name: set(options) for name, options in OWN.items()} | {
+        "full_gmm_cem": {"components", "rank"},
+        "slot_attention": slots | {"attention", "shutoff_steps", "gate_floor"},
+    }
+    assert own.keys() == set(CEM)
+    for name, options in own.items():
+        assert options_of(DEFENSES[name]).model_fields.keys() <= tested | options
 
 
 def test_lam_steps_are_a_table_over_the_epochs():

@@ -25,6 +25,19 @@ def test_every_folder_of_code_and_every_data_file_is_packaged():
     assert {name.partition(".")[2] for name in TABLE["package-dir"]} == set(
         TABLE["package-dir"].values()
     )
+    data = {
+        path
+        for top in ("attacks", "bench", "datasets", "defenses")
+        for path in (ROOT / top).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    packaged = {
+        path
+        for name, patterns in TABLE["package-data"].items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*name.split(".")[1:]).glob(pattern)
+    }
+    assert data == packaged
 
 
 @pytest.fixture(scope="module")

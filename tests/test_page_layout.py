@@ -141,7 +141,7 @@ def test_a_mark_speaks_on_focus_hover_and_touch(browser, many):
 
 
 @pytest.mark.slow
-def test_on_paper_no_table_is_wider_than_the_page(browser, many, tmp_path):
+def test_on_paper_no_table_is_wider_than_the_page(browser, many):
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.get(f"file://{many}/report.html")
     _sized(browser, 718, "light")  # A4 at 96 pixels per inch, less its margins

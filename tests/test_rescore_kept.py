@@ -23,7 +23,7 @@ SET = [word for setting in TINY for word in ("--set", setting)]
 
 @pytest.mark.slow
 def test_without_reconstructions_an_attack_is_made_anew_unless_it_is_to_be_kept(
-    tiny, tiny_copy, tmp_path, here
+    tiny, tiny_copy, tmp_path
 ):
     metric(tmp_path)
     again(tiny, tiny_copy)

@@ -56,27 +56,28 @@ def test_slot_shutoff_counts_calls_and_stays_connected():
     assert float(seen["shut_off"]) == 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"snr_threshold": 5.0},
-        {"snr_sharpness": 1.0},
-        {"margin": 1.0},
-        {"margin_sharpness": 5.0},
-        {"mass_power": 0.0},
-        {"class_threshold": 0.5},
-        {"class_sharpness": 1.0},
-        {"slot_power": 4.0},
-        {"rounds": 1},
-        {"slots": 2},
-        {"width": 32},
-        {"measure": "features"},
-        {"var_threshold": 1.0},
-        {"tau": 0.05},
-        {"dimensions": "open"},
-        {"contexts": "normalized"},
-    ],
-)
+SLOTS = [
+    {"snr_threshold": 5.0},
+    {"snr_sharpness": 1.0},
+    {"margin": 1.0},
+    {"margin_sharpness": 5.0},
+    {"mass_power": 0.0},
+    {"class_threshold": 0.5},
+    {"class_sharpness": 1.0},
+    {"slot_power": 4.0},
+    {"rounds": 1},
+    {"slots": 2},
+    {"width": 32},
+    {"measure": "features"},
+    {"var_threshold": 1.0},
+    {"tau": 0.05},
+    {"dimensions": "open"},
+    {"contexts": "normalized"},
+]
+"""Options of slots that change what is penalised, one at a time."""
+
+
+@pytest.mark.parametrize("options", SLOTS)
 def test_every_slot_option_matters(options):
     z, y = batch(20, 4)
     plain = make("slot_attention", {"shutoff_steps": 0}).penalty(step_of(z, y))[0]

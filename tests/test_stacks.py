@@ -62,6 +62,10 @@ TRAINED = [
 ]
 
 
+def test_every_promise_that_is_checked_here_is_there():
+    assert (len(CHECKED), len(TRAINED)) == (5, 1)
+
+
 @pytest.mark.parametrize("names", PAIRS, ids="+".join)
 def test_every_pair_that_makes_sense_keeps_the_contract(names, monkeypatch):
     def made(shape, classes, **options):

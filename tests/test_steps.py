@@ -108,7 +108,7 @@ def test_a_network_of_its_own_changes_no_random_number_and_leaves_no_gradient(ph
         assert z.grad.abs().sum() > 0
 
 
-def test_an_adversary_is_the_same_in_every_run_and_its_victim_hides_more(photos, plain):
+def test_an_adversary_is_the_same_in_every_run_and_its_victim_hides_more(photos):
     once, again = (trained(photos, partial(Adversarial, weight=5.0)) for _ in range(2))
     for name, value in once[0].state_dict().items():
         assert torch.equal(again[0].state_dict()[name], value)

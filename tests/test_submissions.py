@@ -164,10 +164,11 @@ def test_what_is_missing_damaged_or_old_is_named(run, tmp_path):
     store.write(old.model_copy(update={"source": 16 * "f"}))
     damaged = suite.attacks[2]
     store.arrays_path(damaged.key, "scores").write_bytes(b"")
-    assert len(check(store.folder)) > 3  # what was found before the damage, and the damage
     found = problems(store.folder)
     assert any(TELL["missing"] in text and suite.attacks[0].label in text for text in found)
     assert any(TELL["outdated"] in text and suite.attacks[1].label in text for text in found)
+    assert any(TELL["damaged"] in text and damaged.label in text for text in found)
+    assert any(f"{damaged.key}.safetensors: truncated or altered" in text for text in found)
 
 
 def test_rows_of_which_nothing_was_run_are_no_part_of_it(run, tmp_path):
@@ -231,7 +232,7 @@ def test_a_defense_may_decide_the_width_of_the_network_and_nothing_else_may():
     assert not [each for each in _otherwise(board, alone) if "model" in each.text]
 
 
-def test_a_damaged_pack_is_one_problem_that_names_it(sent, tmp_path):
+def test_a_damaged_pack_is_one_problem_that_names_it(sent):
     content = bytearray(sent.read_bytes())
     content[len(content) // 2] ^= 255
     sent.write_bytes(content)

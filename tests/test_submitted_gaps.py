@@ -1,5 +1,8 @@
 """What a submission lacks, and what only its author can compute."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from safetensors.numpy import save
 
@@ -9,6 +12,7 @@ from smashbench.bench.run.attempt import failure
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
+from smashbench.bench.submitting.scores import _misjudged
 from smashbench.bench.suite.trial import Suite
 from tests.forge import attack_trial, keep_victim, victim_trial
 from tests.submitted import submission
@@ -68,3 +72,27 @@ def test_free_texts_of_others_are_no_formulas_and_move_no_cursor(tmp_path):
     (tmp_path / "suite.json").write_text(saved.replace('"hand"', r'"\u001b[2J"'))
     with pytest.raises(BenchError, match="name"):
         read_suite(tmp_path)
+
+
+def test_accuracy_is_of_all_images_that_have_a_class(photos):
+    """A mask of those that the head is right about would make any defense accurate."""
+    y = photos.test.y.clone()
+    everyone = {"correct": np.ones(len(y))}
+    assert not _misjudged(everyone, photos)
+    assert not _misjudged(everyone | {"judged": np.ones(len(y))}, photos)
+    some = np.arange(len(y)) > 4
+    assert _misjudged(everyone | {"judged": some.astype(np.float32)}, photos)
+    y[:5] = -1
+    partly = replace(photos, test=photos.test._replace(y=y))
+    assert _misjudged(everyone, partly)
+    assert not _misjudged(everyone | {"judged": some.astype(np.float32)}, partly)
+
+
+def test_records_of_other_images_are_a_problem_also_without_a_board(run, tmp_path):
+    theirs = submission(run, tmp_path / "theirs", record={"data_hash": "0" * 16})
+    assert "its images are not those that are here under the same name" in problems(theirs)
+
+
+def test_an_attack_that_is_better_than_can_be_is_a_problem(run, tmp_path):
+    found = problems(submission(run, tmp_path / "theirs", mse=1e-6))
+    assert any(text.startswith("bound_violated: ") for text in found)

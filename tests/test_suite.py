@@ -264,6 +264,7 @@ def test_seeds_depend_on_every_name_and_on_nothing_else():
     seeds = {seed_for(*names) for names in [("a", 0), ("a", 1), ("b", 0), ("a", "b", 0)]}
     assert len(seeds) == 4
     assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seed_for("attack", "decoder", 0) == 6616669882454530188  # in every process, ever
 
 
 def test_keys_put_together_from_parts_are_those_of_the_whole_configurations():

@@ -178,7 +178,7 @@ class Asker(Attack):
         try:
             knowledge.predict(torch.zeros(1, 2))  # a release of no possible shape
         except Exception as error:
-            self.history_.append(float("mat1 and mat2" in str(error) or "shape" in str(error)))
+            self.history_.append(float(str(error).startswith("RuntimeError: ")))
         return self
 
     def reconstruct(self, z: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ def test_answers_pass_through_the_wall_unchanged(photos):
     found = behind_wall(Asker(), everything(plain, photos), lambda: z, seed=0)
     expected = float(plain.release(photos.aux.x[[3, 1]]).double().sum())
     assert found.history[:2] == [pytest.approx(expected)] * 2
-    assert len(found.history) == 3  # an answer may be an error, and asking goes on
+    assert found.history[2:] == [1.0]  # an answer may be an error, and asking goes on
     assert torch.equal(found.guess[:, 0, 0, 0].long(), plain.predict(z))
 
 

@@ -39,7 +39,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("setting", "words"), SETTINGS)
-def test_absurd_settings_are_one_short_error(setting, words, refused, here):
+def test_absurd_settings_are_one_short_error(setting, words, here):
     done = here("run", "smoke", "--dry-run", "--set", setting)
     assert done.returncode == 2
     assert re.search(words, done.stderr, re.S), done.stderr
@@ -47,7 +47,7 @@ def test_absurd_settings_are_one_short_error(setting, words, refused, here):
     assert len(done.stderr) < 1500
 
 
-def test_mathematics_in_a_label_is_text(tmp_path, here):
+def test_mathematics_in_a_label_is_text(here):
     done = here("run", "smoke", "--dry-run", "--set", 'defenses={"a $x^$"={use="noise"}}')
     assert done.returncode == 0
     assert "a $x^$" in done.stdout
@@ -199,7 +199,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder):
     assert done.stderr == ""
 
 
-def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here, tmp_path):
+def test_rows_that_nobody_asked_for_are_not_spoken_of(copy, here):
     """As after `--only defense=none`."""
     suite, store = read_suite(copy), Store(copy)
     for trial in suite.trials:
