@@ -200,7 +200,7 @@ def pack(choice: Namespace) -> int:
         for name in ("weights", "reconstructions"):
             if getattr(choice, name):
                 raise BenchError(
-                    f"--{name}: {choice.folder} is an audit, which has none; delete it"
+                    f"--{name}: {choice.folder} is an audit, which has none: leave it out"
                 )
         from smashbench.bench.auditing.saved import pack_audit
 

@@ -97,7 +97,10 @@ def test_a_pack_of_an_audit_has_no_weights_and_no_reconstructions(report, tmp_pa
     report.write(tmp_path)
     for option in ("--weights", "--reconstructions"):
         assert main(["pack", str(tmp_path), option]) == 2
-        assert f"{option}: {tmp_path} is an audit, which has none" in capsys.readouterr().err
+        assert (
+            f"{option}: {tmp_path} is an audit, which has none: leave it out"
+            in capsys.readouterr().err
+        )
     assert not (tmp_path / "packed.zip").exists()
 
 

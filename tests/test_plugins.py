@@ -56,7 +56,7 @@ BAD = [
     (METRIC + "METRICS = {'other': MAE}", "calls itself 'mae'; use one name"),
     (DEFENSE + "FIGURES = {}", "should be a list of Figure objects"),
     (DEFENSE + "FIGURES = [3]", "names are lower case"),
-    (FIGURE.format("tradeoff_mine"), "this name is taken by another figure; rename it"),
+    (FIGURE.format("tradeoff_mine"), "names that begin with 'tradeoff_' are made here"),
     (FIGURE.format("mine") + "FIGURES *= 2", "has two that are called 'mine'; rename one"),
     (DEFENSE + "ENGINES = {'mine': Shift}", "should be a subclass of Engine"),
 ]

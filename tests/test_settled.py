@@ -22,5 +22,6 @@ def test_an_attack_that_noise_met_and_a_row_did_not_leaves_it_open_what_the_row_
     assert answers(made)[1].details[0].startswith("the row to take: noise 0.1")
     assert verdict(made)[-1] == (
         "Above noise, too, and not shown to be better, since their strongest attack had not "
-        "converged, or attacks that noise met were not run on them: cem 1, cem 9, cem."
+        "converged, or attacks that noise or the undefended model met were not run on them: cem 1, "
+        "cem 9, cem."
     )

@@ -47,6 +47,11 @@ def test_metrics_of_a_plugin_that_is_not_loaded_are_no_forgery(run, tmp_path):
     store.write(record.model_copy(update=told))
     assert problems(theirs) == []
     assert "not looked at: the metrics mine; --plugin" in texts(theirs, "note")
+    told["metrics"]["derived"] = record.metrics["mse"]  # of another's scores, by its own code
+    told["scoring"] = record.scoring | {"derived": "0" * 16}
+    store.write(record.model_copy(update=told))
+    assert problems(theirs) == []
+    assert "the metrics derived, mine" in texts(theirs, "note")
 
 
 def test_a_damaged_second_pack_is_named_where_it_lies(run, tmp_path):

@@ -53,6 +53,12 @@ def test_mathematics_in_a_label_is_text(here):
     assert "a $x^$" in done.stdout
 
 
+def test_a_suite_has_a_name_that_can_be_shown(tmp_path, refused):
+    path = tmp_path / "my\u200dsuite.toml"
+    path.write_text((toml.SUITES / "smoke.toml").read_text())
+    refused(["run", path, "--dry-run"], "a suite has the name of its file: rename it")
+
+
 def test_a_suite_may_begin_with_a_mark_of_its_encoding(tmp_path, here):
     path = tmp_path / "mine.toml"
     path.write_text("\ufeff" + (toml.SUITES / "smoke.toml").read_text(), "utf-8")

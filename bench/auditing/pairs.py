@@ -101,7 +101,7 @@ def images_of(value: Any, layout: Layout | None, size: int | None) -> Images:
     """
     if isinstance(value, str | Path) and os.path.isdir(value):  # "" is none
         if layout is not None:
-            raise BenchError(f"--layout {layout} is of arrays, and {value} is a folder: delete it")
+            raise BenchError(f"--layout is of arrays, and {value} is a folder: leave out --layout")
         return _from_folder(Path(value), 64 if size is None else size)
     if size is not None:
         raise BenchError(f"--size {size} is of folders of image files: scale arrays yourself")

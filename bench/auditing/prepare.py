@@ -51,9 +51,7 @@ def prepared(
     everyone = torch.arange(len(pairs.images)) if groups is None else groups
     aux, test = dealt(everyone, test_share, seed)
     if encoder and trust_order:
-        raise BenchError(
-            "--trust-order is of --features: what a model makes is in order; delete it"
-        )
+        raise BenchError("--trust-order is of --features: leave it out with a model")
     if encoder is None and not trust_order:
         check_order(pairs, aux)
     if encoder:

@@ -19,8 +19,9 @@ def all_settled(board: Board, defense: str) -> bool:
 
 def why_open(board: Board, rows: Iterable[Row]) -> str:
     """What is said of the attacks on rows that are not settled."""
-    few = any(_lacking(board, row) for row in rows)
-    return "had not converged" + (", or attacks that noise met were not run on them" if few else "")
+    few = any(_lacking(board, row) for row in rows if not row.collapsed)
+    lacking = ", or attacks that noise or the undefended model met were not run on them"
+    return "had not converged" + (lacking if few else "")
 
 
 def _lacking(board: Board, row: Row) -> set[str]:

@@ -116,11 +116,11 @@ def attempt(
 
 def _load(path: Path) -> None:
     """Loads a plug-in, which another run in the folder may have replaced since this process did."""
-    before = path.name in LOADED
+    known = LOADED.get(path.name)
     try:
         load_plugin(path)
     except BenchError:
-        if before:
+        if known and path.is_file() and path.read_bytes() != known.plugin.source:
             raise BenchError(f"plug-in {path}: {EDITED}") from None
         raise
 

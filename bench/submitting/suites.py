@@ -17,7 +17,7 @@ from smashbench.bench.report.rows import board_of
 from smashbench.bench.report.verdict import ATTACK_SEEDS, SEEDS, listed
 from smashbench.bench.run.survey import Standing, State, survey
 from smashbench.bench.store.merge import check_comparable
-from smashbench.bench.store.record import AttackRecord, VictimRecord, was_left_out
+from smashbench.bench.store.record import Arrays, AttackRecord, VictimRecord, was_left_out
 from smashbench.bench.store.saved_suite import read_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.submitting.claims import check_claims
@@ -121,7 +121,7 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
                 pairs = [(record.metrics.accuracy, np.average(scores["correct"], weights=weights))]
             elif victim := store.victim(trial.parent or ""):
                 floor = victim.floors["mean_image"]
-                others = {n for n in scores.keys() - METRICS.keys() if n in _measured(record)}
+                others = _elsewhere(record, scores)
                 unknown |= others
                 pairs = _pairs(record, summarise(scores, floor), others)
                 alike = record.flags == flags_of(record.metrics, floor, record.converged)
@@ -143,8 +143,10 @@ def _summaries(suite: Suite, store: Store) -> Iterator[Finding]:
         yield Finding("note", f"not known here, and not looked at: the metrics {names}; --plugin")
 
 
-def _measured(record: AttackRecord) -> set[str]:
-    return {*record.metrics, *record.means}
+def _elsewhere(record: AttackRecord, scores: Arrays) -> set[str]:
+    """The metrics of an attack that are unknown here and were scored with code of their own."""
+    scored = {*scores, *record.scoring} - METRICS.keys()
+    return scored & {*record.metrics, *record.means}
 
 
 def _pairs(

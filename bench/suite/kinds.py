@@ -81,7 +81,11 @@ def names_in(plugin: str, kind: Kind, entries: Any) -> tuple[str, ...]:
     for name, entry in entries.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BenchError(f"{start}[{name!r}]: names are lower case, digits and underscores")
-        if name in kind.names or (kind.made and name.startswith(kind.made)):
+        if kind.made and name.startswith(kind.made):
+            raise BenchError(
+                f"{start}[{name!r}]: names that begin with {kind.made!r} are made here; rename it"
+            )
+        if name in kind.names:
             raise BenchError(
                 f"{start}[{name!r}]: this name is taken by another {kind.word}; rename it"
             )

@@ -93,6 +93,8 @@ def load(name: str, settings: Sequence[str] = (), plugins: Sequence[Path] = ()) 
     command = shlex.join(["smashbench", "run", name, *overrides])
     typed = list(map(shlex.quote, map(_short, overrides)))
     where = " ".join([str(path), *(["with", *typed] if typed else [])])
+    if not path.stem.isprintable():
+        raise BenchError(f"{path.stem!r}: a suite has the name of its file: rename it, in letters")
     if len(command) > LONGEST:
         raise BenchError(
             f"{where}: the command has {len(command):,} characters, and a results folder keeps "

@@ -23,7 +23,7 @@ LINE, AROUND = 0.21, 1.5
 WIDEST = 5
 """Entries in a line of the legend, at most."""
 BETTER, WORSE, NOT_SHOWN = "better than noise", "worse than noise", "not shown to differ"
-OPEN = "above it, attack not converged"
+OPEN = "above it, attack not converged or lacking"
 INTERVALS = ("fvu_over_noise_joint", "fvu_over_noise")
 """Columns of the table of defenses: of the thin and of the thick line."""
 COLOURS = {
@@ -101,7 +101,7 @@ OVER_NOISE = Figure(
     caption="Worst-case FVU of every defense over that of noise at equal accuracy, as the mean "
     "over the accuracies that both were swept over (at the right): the mean, its own 95 % interval "
     "(thick), and the interval that holds for all defenses at once (thin). To the right of zero a "
-    "defense protects better than noise, if attacks on it had converged.",
+    "defense protects better than noise, if attacks on it had converged and none is lacking.",
     applies=lambda board: len(over_sweeps(board)) >= FEWEST,
     draw=_draw,
 )
