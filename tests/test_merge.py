@@ -61,6 +61,13 @@ def test_one_name_for_two_things_is_told_apart(run, tmp_path):
     assert "other_training" not in rows[DEFENSE, "0.1"]["flags"]
 
 
+def test_folders_of_one_name_are_told_apart_by_where_they_lie(run, tmp_path):
+    first = submission(run, tmp_path / "a" / "mine", training={"epochs": 98})
+    second = submission(run, tmp_path / "b" / "mine", training={"epochs": 99})
+    names = {row.defense for row in read(run, first, second).rows}
+    assert {DEFENSE, f"{DEFENSE} (mine)", f"{DEFENSE} ({second.resolve()})"} <= names
+
+
 def test_rows_of_another_training_are_neither_compared_nor_compared_with(run, tmp_path):
     """Their noise is none for the rows of the first folder, and no undefended row is theirs."""
     longer = submission(run, tmp_path / "longer", training={"epochs": 99}, whole=True)

@@ -55,6 +55,18 @@ def test_what_is_only_measured_again_needs_no_victim(smoke):
     assert choose(smoke, everything | states, only={"attack": {attack.attack.label}}) == [attack]
 
 
+def test_what_failed_is_tried_again_also_where_it_was_left_out(smoke):
+    """With its victim, where that has failed, too; and nothing that has not been run."""
+    standings = {trial.key: DONE for trial in smoke.trials}
+    failed, large, missing = smoke.attacks[0], smoke.attacks[1], smoke.attacks[-1]
+    standings |= {failed.key: Standing("failed"), large.key: Standing("left_out")}
+    standings[missing.key] = ABSENT
+    assert choose(smoke, standings, failed=True) == [failed, large]
+    assert choose(smoke, standings) == [failed, missing]
+    standings[str(failed.parent)] = Standing("failed")
+    assert choose(smoke, standings, failed=True)[0].key == failed.parent
+
+
 def test_a_limit_counts_the_victims_and_never_leaves_an_attack_without(smoke):
     nothing = dict.fromkeys((t.key for t in smoke.trials), ABSENT)
     for limit in range(1, 8):
