@@ -171,6 +171,7 @@ def test_what_is_missing_damaged_or_old_is_named(run, tmp_path):
     assert any(f"{damaged.key}.safetensors: truncated or altered" in text for text in found)
 
 
+@pytest.mark.slow
 def test_rows_of_which_nothing_was_run_are_no_part_of_it(run, tmp_path):
     """As after `--only defense=mine` on the suite of a board; one that was begun is to be whole."""
     shutil.copytree(run, tmp_path / "only")

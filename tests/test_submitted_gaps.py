@@ -19,6 +19,7 @@ from tests.submitted import submission
 from tests.test_submissions import problems, texts
 
 
+@pytest.mark.slow
 def test_an_attack_that_only_the_board_had_memory_for_is_lacking(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs", label="mine")
     store, suite = Store(theirs), read_suite(theirs)
@@ -32,6 +33,7 @@ def test_an_attack_that_only_the_board_had_memory_for_is_lacking(run, tmp_path):
     assert problems(run, theirs) == []  # of what the board itself left out nothing is lacking
 
 
+@pytest.mark.slow
 def test_metrics_of_a_plugin_that_is_not_loaded_are_no_forgery(run, tmp_path):
     theirs = submission(run, tmp_path / "theirs")
     store, suite = Store(theirs), read_suite(theirs)
