@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 
 .venv/ready: requirements.txt pyproject.toml
 	@echo "Setting up .venv, once: packages of about 6 GB, PyTorch above all; minutes, by the connection."
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python %d.%d is too old: make PYTHON=python3.12, or another from 3.11" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python %d.%d is too old: make PYTHON=python3.12 $@, or another from 3.11" % sys.version_info[:2])'
 	[ "$$($(RUN) -V 2>&1)" = "$$($(PYTHON) -V)" ] && $(PYTHON) -m venv .venv || $(PYTHON) -m venv --clear .venv
 	@echo "Downloading and installing packages; pip shows how far it is."
 	$(RUN) -m pip install --disable-pip-version-check --require-hashes -r requirements.txt
@@ -16,7 +16,7 @@ RUN := .venv/bin/python
 .PHONY: help bench test test-slow perf check format lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  %-12s%s\n", $$1, $$2}'
 
 bench: .venv/ready  ## run a suite and report: make bench [SUITE=quick]
 	.venv/bin/smashbench run $(SUITE)

@@ -105,7 +105,8 @@ def to_take(boards: tuple[str, ...] = BOARDS) -> list[str]:
             rows = read(board, "leaderboard")
             least = rows[rows.defense == "none"].accuracy.iloc[0] - points / 100 - 1e-9
             known = (rows.defense != "none") & rows.apply(settled, axis=1)
-            known &= ~rows["flags"].str.contains("incomplete", na=False)
+            other = "incomplete|fewer_attacks|other_training"
+            known &= ~rows["flags"].str.contains(other, na=False)
             rows = rows[known & (rows.accuracy >= least)]
             sweeps = read(board, "leaderboard_by_defense").set_index("defense")
             noise = f"noise {number(sweeps.loc['noise'][f'fvu_at_{points}_points'])}"

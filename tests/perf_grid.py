@@ -75,8 +75,9 @@ def grid() -> list[str]:
                 engine = Local(place, RunOptions(Path(folder), workers=workers, minutes=1))
                 for trial in trials[:workers]:  # the start of the workers is not counted
                     engine.submit(trial)
-                for _ in range(workers):
-                    engine.wait(60)
+                ready = 0
+                while ready < workers:
+                    ready += len(engine.wait(60))
                 started = time.perf_counter()
                 todo = trials[workers:]
                 scheduler = Scheduler(todo, Store(Path(folder)), engine, Estimates([], {}))

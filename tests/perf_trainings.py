@@ -1,7 +1,9 @@
 """What whole trainings cost, with refits and with what is watched in every epoch."""
 
+import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from statistics import median
 from threading import Semaphore
 from typing import Any
@@ -28,7 +30,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "gated_pooling": {"lam": 0.2, "warmup_epochs": 2, "scale": 1.0},
     "slot_attention": {"lam": 3.0, "warmup_epochs": 2, "scale": 1.0, "shutoff_steps": 10},
 }
-"""Options of defenses of the suite ``quick``, at a strength in the middle."""
+"""Options of defenses as in the suite ``quick``, and of two more, each at one strength."""
 Chosen = dict[str, tuple[str, dict[str, Any]]]
 """Label to the name of a defense and its options."""
 
@@ -102,8 +104,10 @@ def in_turn(chosen: Chosen, split: Split, training: Training) -> dict[str, float
     with ThreadPoolExecutor(len(names)) as pool:
         works = [pool.submit(one, place) for place in range(len(names))]
         turns[0].release()
-        for work in works:
-            work.result()
+        for work in as_completed(works):
+            if error := work.exception():
+                traceback.print_exception(error)
+                os._exit(1)  # the others wait for their turn, which it does not pass on
     return seconds
 
 

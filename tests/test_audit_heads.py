@@ -1,6 +1,7 @@
 """Heads that an audit tunes."""
 
 from copy import deepcopy
+from threading import Lock
 
 import pytest
 import torch
@@ -70,6 +71,26 @@ def test_a_head_that_no_gradient_reaches_is_refused_before_anything_runs():
             tune_head=True,
             minutes=SOON,
         )
+
+
+class Locked(nn.Module):
+    """Has what cannot be copied."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.lock = nn.Linear(32, 3), Lock()
+
+    def forward(self, z):
+        return self.linear(z.flatten(1))
+
+
+def test_a_head_that_cannot_be_copied_cannot_be_tuned():
+    x, z = pairs()
+    known = {"images": x, "features": z, "labels": torch.arange(200) % 3, "head": Locked()}
+    with pytest.raises(
+        BenchError, match=r"the --head cannot be copied .*; it is trained as a copy"
+    ):
+        audit(**known, tune_head=True, minutes=SOON)
 
 
 @pytest.mark.parametrize("labels", [None, torch.arange(200) % 3])

@@ -159,7 +159,9 @@ def test_a_run_into_the_folder_of_an_audit_is_refused(tmp_path, refused):
     """Packs of both have the same name: one would replace the other."""
     (tmp_path / "audit.json").write_text("{}")
     refused(["run", "smoke", "--out", tmp_path], "holds an audit", "another --out")
-    assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]
+    write_sound(tmp_path / "sound")
+    refused(["report", tmp_path / "sound", "--out", tmp_path], "holds an audit", "another --out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "sound"]
 
 
 def test_a_run_into_the_folder_of_another_suite_is_refused(tmp_path, refused):

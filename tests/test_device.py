@@ -8,12 +8,16 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from smashbench.attacks import ATTACKS
+from smashbench.bench.auditing.given import Called, Dumped
+from smashbench.bench.auditing.settings import settings_of
+from smashbench.bench.auditing.world import World
 from smashbench.bench.experiment.progress import Keeper, State
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.run import perform as performing
 from smashbench.bench.suite.options import options_of
 from smashbench.bench.suite.toml import load
+from smashbench.datasets import Part, Split
 from smashbench.defenses import DEFENSES
 from tests.fitted import victim_of
 from tests.inside import cells_inside
@@ -82,6 +86,37 @@ def test_a_posterior_that_is_summed_up_on_another_device_is_that_of_the_cpu(tmp_
     settings = [world, "model={use='bent'}", *few]
     victim, _ = _same_on_both(load("gaussian", settings).trials, tmp_path, monkeypatch)
     assert victim["optimum"]["mse"] > 0
+
+
+def test_what_an_audit_tries_on_another_device_is_what_it_tries_on_the_cpu():
+    x = images(60)
+    z = x[:, :2, ::2, ::2].contiguous()
+    sent = []
+    with pretending() as device:
+        for place in (torch.device("cpu"), device):
+            part = Part(x.to(place), torch.zeros(60, dtype=torch.long, device=place))
+            split = Split(train=part, val=part, aux=part, test=part, classes=1, hash="")
+            world = World(split, z.to(place), z.to(place), False, Dumped(), None, {}, 0)
+            torch.manual_seed(0)
+            sent.append(
+                [
+                    world.victim(setting.defense).protect(world.z_test).cpu()
+                    for setting in settings_of(world)
+                    if setting.name in ("quantise", "topk", "projection")
+                ]
+            )
+    assert len(sent[0]) == 7
+    for here, there in zip(*sent, strict=True):
+        torch.testing.assert_close(here, there)
+
+
+def test_a_function_is_given_tensors_on_the_cpu():
+    """A network inside it is not moved, and ONNX Runtime takes arrays."""
+    seen = []
+    with pretending() as device:
+        encoder = Called(lambda x: seen.append(x.device) or x.numpy()[:, :1], "encoder")
+        assert encoder(torch.rand(2, 3, 4, 4).to(device)).device == device
+    assert seen == [torch.device("cpu")]
 
 
 @pytest.mark.parametrize("average", ["ema", "lookahead"])

@@ -204,6 +204,8 @@ UNUSABLE = [
     (METRIC.replace("digits=3", "digits=-1"), "has digits = -1"),
     (METRIC.replace('label="MAE"', 'label=""'), "has no label"),
     (METRIC.replace("score=mae", "score=None"), "either `score`, or `derive`"),
+    (METRIC.replace("score=mae", "of='msee', derive=mae"), "derived `of` 'msee': should be the"),
+    (METRIC.replace("score=mae", "of='fvu', derive=mae"), "derived `of` 'fvu': should be the name"),
     (METRIC.replace('"mae"', '"accuracy"'), "'accuracy' would have columns of the tables"),
     (METRIC.replace('"mae"', '"attack"'), "'attack' would have columns of the tables"),
     (METRIC.replace('"mae"', '"mse_attack"'), "'mse_attack' would have columns of the tables"),
@@ -234,6 +236,21 @@ def test_a_defense_that_cannot_be_made_is_one_error_with_its_line(write, refused
         label = defense.partition("=")[0]
         command = ["run", "smoke", "--plugin", path, "--dry-run", "--set", f"defenses.{defense}"]
         refused(command, f"defenses.{label}: {where}")
+
+
+def test_options_that_a_defense_refuses_without_a_word_are_refused(write, refused):
+    path = write(DEFENSE.replace("self.by = by", "raise ValueError"))
+    command = ["run", "smoke", "--plugin", path, "--dry-run", "--set", "defenses.shift={}"]
+    refused(command, "defenses.shift: cannot be made: ValueError")
+
+
+def test_a_data_set_that_loads_nothing_is_one_error(write, refused, tmp_path):
+    """Its author forgot the return."""
+    source = "from smashbench.datasets import Dataset\n\n\nclass Mine(Dataset):\n"
+    source += "    def load(self, root=None):\n        pass\n\n\nDATASETS = {'mine': Mine}\n"
+    command = ["run", "smoke", "--plugin", write(source), "--set", "dataset={use='mine'}"]
+    refused([*command, "--out", tmp_path / "run"], "'mine' loads NoneType, not a Split")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_cannot_be_made_is_listed_with_the_reason(write, here):

@@ -8,11 +8,13 @@ import pytest
 from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.rows import read
 from smashbench.bench.run.attempt import attempt
+from smashbench.bench.run.engines import RunOptions
+from smashbench.bench.run.execute import rescore
 from smashbench.bench.run.status import status
 from smashbench.bench.store.pack import pack
 from smashbench.bench.store.packs import PACK
 from smashbench.bench.store.store import Store
-from smashbench.bench.suite.plugins import LOADED
+from smashbench.bench.suite.plugins import LOADED, in_use
 from tests.plugged import METRIC, unplugged
 from tests.rescored import TINY, again, metric, states
 from tests.survivors import times
@@ -162,3 +164,15 @@ def test_a_metric_that_does_not_fit_in_memory_loses_no_attack(tiny, tiny_copy, t
     assert done.state == "unscored"
     assert "the metric" in done.text
     assert Store(tiny_copy).attack(trial.key) == before
+
+
+@pytest.mark.slow
+def test_what_a_metric_cannot_measure_any_more_is_counted(tiny, tiny_copy, tmp_path):
+    """A folder without reconstructions, and a metric of somebody's own: victims need none."""
+    for path in (tiny_copy / "reconstructions").iterdir():
+        path.unlink()
+    metric(tmp_path)
+    suite = replace(tiny, plugins=in_use(tiny))
+    text, missed = rescore(suite, RunOptions(tiny_copy, workers=1))
+    assert text.startswith("2 of 6 trials measured again; 4 lack a metric, and what they made")
+    assert missed == 4

@@ -185,3 +185,10 @@ def test_the_minutes_of_a_suite_are_those_of_as_many_trials_as_it_has():
     assert more.core_minutes == pytest.approx(minutes * len(more.trials) / trials)
     assert len(more.trials) > trials
     assert suite.load("quick", ["seeds=[0]", "training.epochs=3"]).core_minutes is None
+
+
+def test_a_suite_with_plug_ins_keeps_its_minutes(tmp_path):
+    file = tmp_path / "mine.toml"
+    quick = (suite.SUITES / "quick.toml").read_text()
+    file.write_text(f"plugins = []\n{quick}")
+    assert suite.load(str(file), ["seeds=[0]"]).core_minutes == suite.load("quick").core_minutes / 2

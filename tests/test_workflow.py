@@ -53,7 +53,7 @@ def test_every_pack_that_is_new_is_checked_and_merged_with_its_plugins(tmp_path)
     assert len(checked) == len(merged) == 2  # of an audit there is no table to merge with
     good, board = "results/submissions/fashion_mnist/good", "results/fashion_mnist"
     assert f"{good}/packed.zip --board {board} --plugin {good}/my_defense.py" in checked[0]
-    assert f"report {board} {good} --replace --out board/good" in merged[0]
+    assert f"report {board} {good} --replace --out board/fashion_mnist/good" in merged[0]
     assert not any("old" in line for line in lines)
     for line in lines:
         parser().parse_args(line.split())

@@ -32,7 +32,8 @@ class Dumped(nn.Module):
 
 class Called(nn.Module):
     """Somebody's encoder or head: a module, or any function of a batch. It is given a copy, laid
-    out as ``view`` expects it, and may work in place.
+    out as ``view`` expects it, and may work in place; a function is given one on the CPU, since a
+    network inside it is not moved.
 
     Args:
         function: takes a tensor (B, ...) and returns a tensor or an array of B rows.
@@ -46,14 +47,17 @@ class Called(nn.Module):
         """Of one row of what it returned first."""
 
     def forward(self, x: Tensor) -> Tensor:
+        images = x.clone(memory_format=torch.contiguous_format)
+        if not isinstance(self.function, nn.Module):
+            images = images.cpu()
         try:
-            found = self.function(x.clone(memory_format=torch.contiguous_format))
+            found = self.function(images)
         except (Exception, SystemExit) as error:
             batch = f"a batch {tuple(x.shape)} of float32"
             why = f"{type(error).__name__}: {error}"
             raise BenchError(f"the {self.what} fails on {batch}: {why}") from error
         if isinstance(found, np.ndarray):
-            found = tensor_of(found, f"what the {self.what} returns").to(x.device)
+            found = tensor_of(found, f"what the {self.what} returns")
         if not isinstance(found, Tensor) or found.ndim < 2 or len(found) != len(x):
             shown = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             hint = "; a function that makes it takes no argument" * isinstance(found, nn.Module)
@@ -78,7 +82,7 @@ class Called(nn.Module):
                 "another: should be one shape whatever the batch; pad or cut it to that"
             )
         self.shape = shape
-        return found.float()
+        return found.to(x.device).float()
 
 
 class Method(nn.Module):

@@ -85,6 +85,7 @@ def settings_of(world: World) -> Iterator[Setting]:
         for place, value in enumerate(swept.values):
             words, options = swept.at(value, z)
             defense = DEFENSES[name](world.feature_shape, world.split.classes, **options)
+            defense.to(z.device)
             if defense.wants_refresh:
                 defense.refresh(z, world.split.aux.y)
             yield Setting(name, words, defense, abs(place - len(swept.values) // 2))

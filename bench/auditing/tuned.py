@@ -36,7 +36,11 @@ def check_tunable(head: nn.Module | None, z: Tensor) -> None:
         raise BenchError(
             "--tune-head needs a --head that is a torch.nn.Module with parameters, and --labels"
         )
-    copy = deepcopy(head).requires_grad_(True)
+    try:
+        copy = deepcopy(head).requires_grad_(True)
+    except Exception as error:  # whatever keeps somebody's module from being copied
+        why = f"the --head cannot be copied ({type(error).__name__}: {error})"
+        raise BenchError(f"--tune-head: {why}; it is trained as a copy") from error
     with suppress(RuntimeError):
         found = torch.autograd.grad(copy(z[:2]).sum(), list(copy.parameters()), allow_unused=True)
         if any(slope is not None for slope in found):

@@ -1,5 +1,6 @@
 """The world of an audit: images dealt to the attacker and to the test, and an encoder to attack."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -110,6 +111,8 @@ class World:
         Raises:
             LeftOutError: it could not be run.
         """
+        if self.repeated and attack.releases > 1:
+            return self._averaged(name, attack)
         target = Target(self.victim(defense), self.z_aux, self.z_test)
         try:
             done = attack_victim(target, attack, name, self.split, self.floor, [self.seed])
@@ -130,6 +133,17 @@ class World:
             reconstructions=done.reconstructions.numpy(),
             seconds=done.fit_seconds + done.reconstruct_seconds,
         )
+
+    def _averaged(self, name: str, attack: Attack) -> AuditedAttack:
+        """Runs an attack on the average of all releases that there are of an image: of as many that
+        were drawn from them one by one, some would come twice and others not at all."""
+        z_aux, z_test = self.z_aux.mean(1), self.z_test.mean(1)
+        averages = replace(self, z_aux=z_aux, z_test=z_test, repeated=False)
+        several, attack = attack.releases, copy(attack)
+        attack.releases = 1
+        done = averages.attack(name, attack)
+        threat = done.results.threat_model.model_copy(update={"releases_per_image": several})
+        return done._replace(results=done.results.model_copy(update={"threat_model": threat}))
 
     def accuracy(self, defense: Defense | None = None) -> Estimate:
         """Of the head on releases of the test images.

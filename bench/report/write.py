@@ -10,6 +10,7 @@ from smashbench.bench.report.page import write_page
 from smashbench.bench.report.printed import leaderboard_cells, write_printed
 from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import TABLES, as_text, write_tables
+from smashbench.bench.store.saved_suite import check_no_audit
 
 
 def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> None:
@@ -18,8 +19,10 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
     is deleted.
 
     Raises:
-        BenchError: not results folders, not comparable ones, or nothing in them has finished.
+        BenchError: not results folders, not comparable ones, or nothing in them has finished; or
+            ``out`` holds an audit.
     """
+    check_no_audit(out)
     board = read(*folders, newer=newer)
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")

@@ -18,11 +18,16 @@ from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of, survey
 from smashbench.bench.store.files import DamagedError, stamp_of
-from smashbench.bench.store.saved_suite import check_folder, keep_sources, save_suite
+from smashbench.bench.store.saved_suite import (
+    check_folder,
+    keep_sources,
+    left_out_of,
+    save_suite,
+)
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
-from smashbench.datasets import DATASETS, DatasetError
+from smashbench.datasets import DATASETS, DatasetError, Split
 
 
 def execute(
@@ -47,8 +52,10 @@ def execute(
     standings = _standings(suite, options)
     _check_images(suite, options, images)
     chosen = choose(suite, standings, only=wanted, failed=failed, limit=limit)
-    old = _of_other_code(standings)
+    old, left_out = _of_other_code(standings), left_out_of(suite, options.folder)
     _save(suite, options, old, wanted=options.keep_outdated)  # or a clear error, now
+    if left_out:
+        print(left_out, file=sys.stderr)
     if not chosen:
         asked = "all that was asked for is" if only or failed else "all trials are"
         print(f"nothing to do: {asked} done in {options.folder}")
@@ -89,7 +96,7 @@ def _say_if_slow(trials: Sequence[Trial]) -> None:
 def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
     """Measures again what was measured by other metrics than the present ones and is still there:
     reconstructions are scored, victims are encoded; nothing is trained or attacked. Returns how
-    many trials that were, in words, and how many could not be.
+    many trials that were, in words, and how many could not be, or are not there any more.
 
     Raises:
         BenchError, DatasetError: something a person must change first; records stay as they are.
@@ -106,7 +113,9 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
         again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
         text += f"; {kept} are kept as they are, because their code has changed or what they made "
         text += f"is gone: {again} makes them anew"
-    return text, left
+    if gone := sum(standing.unscored for standing in standings.values()):
+        text += f"; {gone} lack a metric, and what they made is not here to be measured by it"
+    return text, left + gone
 
 
 def _check_data(suite: Suite, options: RunOptions) -> str:
@@ -120,6 +129,9 @@ def _check_data(suite: Suite, options: RunOptions) -> str:
     except Exception as error:  # whatever a data set of somebody's own raises
         what = f"the data set {dataset.name!r} cannot be loaded"
         raise BenchError(f"{what}: {type(error).__name__}: {error}") from error
+    if not isinstance(split, Split):
+        what = f"the data set {dataset.name!r} loads {type(split).__name__}"
+        raise BenchError(f"{what}, not a Split: `smashbench check` tests a plug-in's")
     known, side = len(split.aux.x), min(split.shape[1:])
     for victim in (trial.victim for trial in suite.victims):
         for table, training in (("training", victim.training), ("start", victim.start)):

@@ -60,7 +60,7 @@ def pack_weights(folder: Path) -> int:
         if not files:
             raise BenchError(
                 f"{folder} holds no weights: smashbench trial KEY --out {folder} trains a victim "
-                "again; smashbench run --dry-run names its key"
+                "again; KEY is in the column `key` of records.csv"
             )
         write_whole(folder / WEIGHTS, archive_of(files))
     return len(files)

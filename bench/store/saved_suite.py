@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +12,16 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from smashbench.bench.errors import BenchError
 from smashbench.bench.frozen import Frozen, Hash, Sha256, explain
-from smashbench.bench.store.files import words, write_whole
+from smashbench.bench.store.files import DamagedError, words, write_whole
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.columns import ambiguous
 from smashbench.bench.suite.config import PROTOCOL, AttackChoice, Description, VictimConfig
 from smashbench.bench.suite.kinds import KINDS
 from smashbench.bench.suite.options import resolve
-from smashbench.bench.suite.trial import LONGEST, Plugin, Suite, attack_trials, victim_trial
+from smashbench.bench.suite.trial import LONGEST, Plugin, Suite, Trial, attack_trials, victim_trial
+
+MOST_NAMES = 5
+"""Of rows and attacks that leave the tables, in a message."""
 
 
 class SavedPlugin(Frozen):
@@ -73,10 +77,19 @@ def check_folder(suite: Suite, folder: Path) -> None:
         BenchError: it is an audit's, whose packs have the same name, or has the run of a suite of
             another name, whose tables would be lost.
     """
-    if (folder / "audit.json").exists() or "audit.json" in Store(folder).packed_names():
-        raise BenchError(f"{folder} holds an audit: give another --out")
+    check_no_audit(folder)
     if (name := _name(folder)) not in (None, suite.name):
         raise BenchError(f"{folder} holds a run of the suite {name}: give another --out")
+
+
+def check_no_audit(folder: Path) -> None:
+    """Refuses the folder of an audit, some of whose files have the names of a report's.
+
+    Raises:
+        BenchError: it is one.
+    """
+    if (folder / "audit.json").exists() or "audit.json" in Store(folder).packed_names():
+        raise BenchError(f"{folder} holds an audit: give another --out")
 
 
 def _name(folder: Path) -> str | None:
@@ -140,6 +153,35 @@ def read_suite(folder: Path) -> Suite:
     if len({trial.key for trial in suite.trials}) < len(suite.trials):
         raise BenchError(f"{path} is altered (it has a trial twice); run the suite again")
     return suite
+
+
+def left_out_of(suite: Suite, folder: Path) -> str:
+    """What to say of finished trials that the tables of a folder show and this run's will not."""
+    try:
+        before = read_suite(folder)
+    except BenchError:  # there is none, or none that could be shown
+        return ""
+    now, store = {trial.key for trial in suite.trials}, Store(folder)
+    gone = []
+    for trial in before.trials:
+        with suppress(DamagedError):
+            if trial.key not in now and store.finished(trial.key):
+                gone.append(trial)
+    if not gone:
+        return ""
+    shown = {each for trial in suite.trials for each in _names(trial)}
+    names = dict.fromkeys(name for t in gone for name in _names(t) if name not in shown)
+    few = ", ".join([*list(names)[:MOST_NAMES], "..."][: len(names)])
+    return (
+        f"{len(gone)} finished trials in {folder} are not of this run, and its tables leave them "
+        f"out{f' ({few})' * bool(few)}; their records stay: to see both, run both at once, with "
+        f"the settings of this run and of: {before.command or 'the run before'}"
+    )
+
+
+def _names(trial: Trial) -> tuple[str, ...]:
+    """Its row and its attack, for a person."""
+    return (trial.row, *([trial.attack.label] if trial.attack else []))
 
 
 def _harmless(command: str) -> str:

@@ -53,7 +53,7 @@ def refusal(config: DefenseConfig | StackConfig) -> str:
     try:
         trial_piece(config)
     except ValueError as error:
-        return str(error)
+        return str(error) or f"cannot be made: {type(error).__name__}"
     except (Exception, SystemExit) as error:
         where = [place_in(DEFENSES[part.name], error) for part in config.parts]
         return f"cannot be made: {type(error).__name__}: {error}{''.join(dict.fromkeys(where))}"

@@ -173,6 +173,13 @@ def _registered(plugin: Plugin, module: ModuleType, lenient: bool) -> Loaded:
             if why := unusable(entries[name]):
                 file = f"smashbench check {plugin.name}"
                 raise BenchError(f"plug-in {plugin.name}: {name!r} {why}; {file} says more")
+    metrics = KINDS["METRICS"].table() | dict(getattr(module, "METRICS", {}))
+    for name in found.get("METRICS", ()) if not lenient else ():
+        if (of := metrics[name].of) and not (of in metrics and metrics[of].score):
+            raise BenchError(
+                f"plug-in {plugin.name}: {name!r} is derived `of` {of!r}: should be the name of a "
+                "metric with a `score`"
+            )
     for title in found:
         KINDS[title].add(getattr(module, title))
     loaded = Loaded(plugin, module, found)

@@ -244,8 +244,9 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
 
 def _validated(where: str, content: dict[str, Any]) -> _File:
     """The content of a file, components as they are written."""
-    if isinstance(content.get("seeds"), list):
-        content["seeds"] = tuple(content["seeds"])
+    for name in ("seeds", "plugins"):
+        if isinstance(content.get(name), list):
+            content[name] = tuple(content[name])
     for table in ("training", "start"):
         if isinstance(content.get(table), dict):
             content[table] = tuples(content[table])

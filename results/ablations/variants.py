@@ -36,7 +36,7 @@ PAIRS = [
 
 def compared(board: Board, pairs: Sequence[tuple[str, str]] = PAIRS) -> pd.DataFrame:
     """A line per pair."""
-    rows = board.by_defense
+    rows = {name: board.swept(name) for name in board.by_defense}
     lines: dict[tuple[str, str], dict[str, object]] = {}
     together: dict[tuple[str, str], Compared] = {}
     for pair in pairs:

@@ -22,7 +22,7 @@ SAME = 0.03
 
 def compared(scratch: Board, begun: Board) -> pd.DataFrame:
     """A line per defense that both have."""
-    ours, theirs = begun.by_defense, scratch.by_defense
+    ours, theirs = ({n: board.swept(n) for n in board.by_defense} for board in (begun, scratch))
     lines = []
     for name in [name for name in ours if name in theirs and ours[name][0].role != "control"]:
         first = ours[name][0]
