@@ -1,7 +1,7 @@
 """What the defenses and the grid cost, measured: ``make perf`` writes ``results/perf.md``.
 
-Ratios of medians within one run, alternating the candidates step by step, so that a machine that
-slows down slows all of them. One thread.
+Steps, penalties and whole trainings take turns, so that a machine that slows down slows all of
+them. One thread.
 """
 
 import os
@@ -192,8 +192,8 @@ def main() -> None:
     calibration, folder = calibrate(), os.environ.get("SMASHBENCH_DATA")
     text = [
         "# What the defenses and the grid cost",
-        f"\n`make perf` on one thread of an {machine}, PyTorch {torch.__version__}. Medians of "
-        "alternating runs; compare ratios, not milliseconds.",
+        f"\n`make perf` on one thread of an {machine}, PyTorch {torch.__version__}. "
+        "Compare ratios, not milliseconds.",
         f"\n## Calibration\n\n{calibration.text}",
         "\n## The reference implementation and ours\n",
         *perf_peer.peers(OUTPUT.with_suffix(".png"), calibration.unit),
@@ -217,6 +217,9 @@ def main() -> None:
         "\n## Images in memory\n\nProportional set size of worker processes, in which what n of "
         "them share counts as 1/n, and in brackets what each has for itself; PyTorch included.\n",
         *perf_memory.sharing(Path(folder) if folder else None),
+        "\n## How memory is taken\n\nWorkers ask for huge pages and keep what they free "
+        f"(`bench/processes.py`): medians of {perf_memory.ROUNDS} trainings each, in turn.\n",
+        *perf_memory.allocation(),
         "\n## Running trials\n\nWall time over trials, without the start of the workers; the ratio "
         "is what the second worker brings.\n",
         *perf_grid.grid(),

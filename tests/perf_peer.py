@@ -78,7 +78,7 @@ class Curve(NamedTuple):
 
 
 def images(root: Path | None) -> Split:
-    """10,000 training images of CIFAR-10, or the photographs where there is no data folder."""
+    """9,999 training images of CIFAR-10, or the photographs where there is no data folder."""
     options = {"n": 14_286, "n_test": 1000} if root else {"aux": PAIRS}
     return DATASETS["cifar10" if root else "photos"](**options).load(root)
 

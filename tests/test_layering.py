@@ -18,8 +18,9 @@ PACKAGES = ("bench", "attacks", "defenses", "datasets")
 
 
 WINGS = (
-    *("errors", "frozen", "experiment", "suite", "contracts", "store", "run", "report"),
-    *("auditing", "submitting", "plugged", "fetching", "listing", "commands", "output", "command"),
+    *("errors", "frozen", "processes", "experiment", "suite", "contracts", "store", "run"),
+    *("report", "auditing", "submitting", "plugged", "fetching", "listing", "commands"),
+    *("output", "command"),
 )
 """Of the bench, lowest first."""
 APART = {"run", "report"}

@@ -211,6 +211,9 @@ def test_many_defenses_have_a_panel_for_each_group():
     found = {panel.title: panel.defenses for panel in panels(board(*few, *many))}
     assert found["sparsity"] == ["none", "noise", "cem_0"]
     assert found["CEM"] == ["none", "noise", *(f"cem_{n}" for n in range(1, ALONE))]
+    for each in many:
+        each.role = "noise"  # many labels of noise, and no defense, are one panel
+    assert [len(panel.defenses) for panel in panels(board(*few, *many))] == [ALONE + 2]
 
 
 def test_who_beats_noise_over_a_whole_sweep_alone_is_said():

@@ -21,10 +21,9 @@ from smashbench.attacks import Attack, Knowledge
 from smashbench.attacks.base import SERVICES, AttackError, Grant
 from smashbench.bench.experiment.cell import ERRORS, HEAVY, HELLO
 from smashbench.bench.experiment.mail import GarbledError, Mail
+from smashbench.bench.processes import environment
 
 SERVER = "import sys; from smashbench.bench.experiment.cell import serve; serve(int(sys.argv[1]))"
-ONE = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-"""A process that forks has one thread; PyTorch's are set in the cell."""
 _heavy: set[str] = set()
 """Of ``HEAVY``, what attacks have imported so far."""
 
@@ -128,11 +127,12 @@ def _server() -> socket.socket:
     """The socket of the server that cells are forked from; it ends with this process."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-c", SERVER, str(theirs.fileno())]
-    inherited = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    inherited = environment()  # one that forks has one thread; PyTorch's are set in the cell
+    inherited["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(
         command,
         pass_fds=[theirs.fileno()],
-        env=os.environ | ONE | inherited,
+        env=os.environ | inherited,
         stdin=subprocess.DEVNULL,
     )
     theirs.close()

@@ -98,7 +98,7 @@ def panels(board: Board) -> list[Panel]:
     """One panel of all defenses; where there are many, one for each group, in the suite's order;
     undefended rows and plain noise are in each of them."""
     shown = board.by_defense
-    if len(shown) <= ALONE:
+    if len(shown) <= ALONE or all(rows[0].role != "defense" for rows in shown.values()):
         return [Panel("", list(shown))]
     common = [name for name, rows in shown.items() if rows[0].role != "defense"]
     groups: dict[str, list[str]] = {}

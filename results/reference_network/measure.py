@@ -2,12 +2,15 @@
 
 KIND `ablation` trains a variant, most for six epochs, on the first 45,000 training images of
 CIFAR-10 and scores the last 5,000, which decide what the recipe is; `final` trains a recipe in full
-on all 50,000 and scores all 10,000 test images. A line goes to KIND.csv beside this file. As many
-threads as OMP_NUM_THREADS says, else one; the images are looked for where SMASHBENCH_DATA says. A
-training that was interrupted goes on from its last epoch, which is kept among temporary files.
+on all 50,000 and scores all 10,000 test images, after the last epoch alone. A line goes to KIND.csv
+beside this file. As many threads as OMP_NUM_THREADS says, else one; memory is taken as workers take
+it; the images are looked for where SMASHBENCH_DATA says. A training that was interrupted goes on
+from its last epoch, which is kept among temporary files.
 """
 
 import csv
+import hashlib
+import math
 import os
 import sys
 import tempfile
@@ -17,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import interpolate
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, linear, pad
 
 from smashbench.bench.experiment import train as loop
 from smashbench.bench.experiment.augment import augment
@@ -29,6 +32,7 @@ from smashbench.bench.experiment.progress import Keeper
 from smashbench.bench.experiment.train import train
 from smashbench.bench.experiment.training import Training
 from smashbench.bench.experiment.victim import Victim
+from smashbench.bench.processes import MEMORY
 from smashbench.datasets import DATASETS, Part
 from smashbench.defenses import Defense
 
@@ -57,6 +61,11 @@ BETTER = {"shift": 2, "average": "ema"}
 def growing(pixels: int, first: int, epochs: int) -> dict[str, Any]:
     """So many epochs, the ``first`` of them on images of so many pixels a side."""
     return SMALL_BATCH | BETTER | {"epochs": epochs, "smaller": (pixels, first)}
+
+
+SGD = NESTEROV | {"batch_size": 128, "lr": 0.1, "momentum": 0.9, "warmup": 0.1}
+SGD |= {"average": "ema", "label_smoothing": 0.1, "precision": "bf16"}
+"""For long trainings of ``vgg11``."""
 
 
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -95,6 +104,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "192 channels, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "256 channels, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
+    "256 channels, shift by 4": (
+        REFERENCE,
+        SMALL_BATCH | BETTER | {"epochs": 18, "shift": 4},
+    ),
     "24 pixels first": (MIDDLE, {"epochs": 8, "smaller": (24, 5)}),
     "shift by 2, EMA, batch 125, 24 pixels first": (
         MIDDLE,
@@ -109,11 +122,13 @@ FINAL = {
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
+    "256 channels, shift by 4": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 18, "shift": 4}),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
     "vgg11, shift by 4": (
         VGG11,
         SMALL_BATCH | BETTER | {"epochs": 36, "batch_size": 250, "lr": 0.085, "shift": 4},
     ),
+    "vgg11, SGD": (VGG11, SGD | {"epochs": 38}),
 }
 BLOCKS = {
     "smaller client": Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R")),
@@ -126,6 +141,22 @@ client`` were its own before."""
 FROZEN = ("frozen biases", "deeper client", "192 channels", "256 channels")
 """How the names of variants begin that do not train the biases of the whitening, so that nothing
 before the first convolution needs gradients."""
+
+
+class Patches(nn.Conv2d):
+    """A 3x3 convolution with padding 1 as a product of patches, which takes an eighth of the time
+    on a processor where 512 channels have 2x2 or 4x4 places."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.is_autocast_enabled(x.device.type):
+            return super().forward(x)
+        images, inputs, height, width = x.shape
+        padded = pad(x.bfloat16().permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
+        shifts = [padded[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
+        patches = torch.cat(shifts, -1).view(-1, 9 * inputs)
+        filters = self.weight.permute(0, 2, 3, 1).reshape(-1, 9 * inputs)
+        places = linear(patches, filters, self.bias).view(images, height, width, -1)
+        return places.permute(0, 3, 1, 2)
 
 
 def main(kind: str, name: str, seed: int = 0) -> None:
@@ -150,14 +181,24 @@ def main(kind: str, name: str, seed: int = 0) -> None:
     victim = Victim(MODELS[model["use"]](**options), Defense, split.shape, split.classes)
     if name.startswith(FROZEN):
         victim.encoder[0].filters.bias.requires_grad_(False)
+    for layer in victim.modules():
+        if isinstance(layer, nn.Conv2d) and layer.in_channels == 512:
+            layer.__class__ = Patches
     begun, done = time.process_time(), 0
-    kept = Path(tempfile.gettempdir(), f"smashbench {kind} {name} {seed}.pt")
+    what = hashlib.sha256(repr((model, changes, SIZES, training)).encode()).hexdigest()[:8]
+    kept = Path(tempfile.gettempdir(), f"smashbench {kind} {name} {seed} {what}.pt")
 
     def augmented(x: Tensor, training: Training, flips: Tensor | None = None) -> Tensor:
         x = augment(x, training, flips)
         if done >= small_epochs:
             return x
         return interpolate(x, [smaller, smaller], mode="bilinear", antialias=True)
+
+    watch = loop.watch
+
+    def watched(*args: Any) -> dict[str, float]:
+        last = kind == "ablation" or done + 1 == training.epochs
+        return watch(*args) if last else {"val_accuracy": math.nan}
 
     def load() -> dict[str, Any] | None:
         nonlocal begun, done
@@ -176,7 +217,7 @@ def main(kind: str, name: str, seed: int = 0) -> None:
         torch.save(state | {"CPU-s": seconds}, part := kept.with_suffix(".part"))
         part.replace(kept)
 
-    loop.augment = augmented  # type: ignore[attr-defined]
+    loop.augment, loop.watch = augmented, watched  # type: ignore[attr-defined]
     history = train(victim, split, training, Keeper(load, save)).history
     seconds, last = time.process_time() - begun, history[-1]
     line = [name, seed, training.epochs, f"{last['val_accuracy']:.4f}", f"{last['loss']:.4f}"]
@@ -191,4 +232,6 @@ def main(kind: str, name: str, seed: int = 0) -> None:
 
 
 if __name__ == "__main__":
+    if not MEMORY.keys() <= os.environ.keys():  # the C library reads it when a process starts
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | MEMORY)
     main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

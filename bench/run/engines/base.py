@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from smashbench.bench.processes import environment
 from smashbench.bench.run.attempt import Outcome
 from smashbench.bench.suite.trial import Trial
-
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
 
 Work = Callable[[Trial], Outcome]
 """Makes an attempt at a trial; can be pickled."""
@@ -52,7 +50,7 @@ class Engine(ABC):
 
     def __init__(self, work: Work, options: RunOptions) -> None:
         self.work, self.options = work, options
-        os.environ.update(ONE_THREAD)  # processes that are started inherit it
+        os.environ.update(environment())  # processes that are started inherit it
 
     @property
     @abstractmethod

@@ -8,8 +8,9 @@ import time
 from typing import Any
 
 from smashbench.bench.errors import BenchError, unknown
+from smashbench.bench.processes import environment
 from smashbench.bench.run.attempt import Outcome
-from smashbench.bench.run.engines.base import ONE_THREAD, Engine, RunOptions, Work
+from smashbench.bench.run.engines.base import Engine, RunOptions, Work
 from smashbench.bench.suite.trial import Trial
 
 AT_ONCE = 1000
@@ -34,12 +35,12 @@ class Ray(Engine):
         except BenchError:
             ray.shutdown()
             raise
-        environment = {"env_vars": ONE_THREAD}
+        inherited = {"env_vars": environment()}
 
         def attempt(trial: Trial) -> Outcome:
             return work(trial)
 
-        self._attempt = ray.remote(attempt).options(max_retries=0, runtime_env=environment, **needs)
+        self._attempt = ray.remote(attempt).options(max_retries=0, runtime_env=inherited, **needs)
         self._running: dict[Any, Trial] = {}
 
     @property
