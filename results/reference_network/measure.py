@@ -116,6 +116,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
+    "middle, batches of 125": (MIDDLE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "smaller client": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
