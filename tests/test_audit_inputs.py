@@ -8,29 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from smashbench.attacks.averaging import Averaging
 from smashbench.bench import audit
 from smashbench.bench.auditing import plan
-from smashbench.bench.auditing.given import (
-    Called,
-    Dumped,
-    Given,
-    OneOf,
-    called,
-    differentiable,
-)
+from smashbench.bench.auditing.given import Called, Given, called, differentiable
 from smashbench.bench.auditing.pairs import Images, pairs_of
 from smashbench.bench.auditing.tensors import tensor_of
-from smashbench.bench.auditing.world import World
 from smashbench.bench.command import main
 from smashbench.bench.errors import BenchError
-from smashbench.bench.experiment.measure import floors_of
-from smashbench.datasets import Part, Split
 from smashbench.defenses import Defense
 from tests.audited import SOON, encoder, pairs
 from tests.commands import ROOT
 from tests.inside import cells_inside
-from tests.worlds import images
 
 UNRELATED = torch.rand(200, 4, generator=torch.Generator().manual_seed(0))
 """Features that have nothing to do with any image."""
@@ -87,14 +75,6 @@ def test_features_that_tell_nothing_are_audited_when_that_is_said(world):
     assert found.verdict[0].startswith("No attack came much closer than the mean image")
 
 
-def test_one_of_the_recorded_releases_is_sent():
-    z = torch.rand(50, 4, 6)
-    sent = OneOf((6,), 1)(z)
-    chosen = (z == sent[:, None]).all(2)
-    assert (chosen.sum(1) == 1).all()
-    assert chosen.any(0).all()
-
-
 def test_several_releases_are_an_axis(world):
     x, z = world
     repeated = z[:, None] + 0.05 * torch.randn(200, 3, *z.shape[1:])
@@ -103,34 +83,6 @@ def test_several_releases_are_an_axis(world):
     assert found.facts.feature_shape == (2, 4, 4)
     assert "larger --budget" in found.left_out["averaging"]
     assert found.worst.estimates["fvu"].mean < 0.9
-
-
-def test_each_of_several_releases_is_averaged_once():
-    """Drawn one by one, .2 or .6 would come twice for half of the images."""
-    x = images(60, 12)
-    z = torch.stack([torch.full_like(x, 0.2), torch.full_like(x, 0.6)], 1)
-    known, test = (Part(part, torch.zeros(len(part), dtype=torch.long)) for part in x.split(40))
-    split = Split(train=known, val=known, aux=known, test=test, classes=1, hash="0" * 16)
-    world = World(split, z[:40], z[40:], True, Dumped(), None, floors_of(split), 0)
-    with cells_inside():
-        done = world.attack("shown", Shown())
-    assert (done.reconstructions == round(0.4 * 255)).all()
-    assert done.results.threat_model.releases_per_image == 2
-
-
-class Shown(Averaging):
-    """Gives the average that it saw."""
-
-    def __init__(self):
-        super().__init__(releases=2)
-
-    def fit(self, knowledge):
-        assert torch.allclose(knowledge.draw(torch.arange(40)), torch.tensor(0.4))
-        self.history_, self.converged_ = [], True
-        return self
-
-    def reconstruct(self, z):
-        return z
 
 
 def test_files_name_encoders_and_what_makes_them(tmp_path):
