@@ -18,12 +18,7 @@ from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of, survey
 from smashbench.bench.store.files import DamagedError, stamp_of
-from smashbench.bench.store.saved_suite import (
-    check_folder,
-    keep_sources,
-    left_out_of,
-    save_suite,
-)
+from smashbench.bench.store.saved_suite import check_folder, keep_sources, left_out_of, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
@@ -113,7 +108,7 @@ def rescore(suite: Suite, options: RunOptions) -> tuple[str, int]:
         again = f"smashbench rerun {options.folder}{plugin_options(suite, options.folder)}"
         text += f"; {kept} are kept as they are, because their code has changed or what they made "
         text += f"is gone: {again} makes them anew"
-    if gone := sum(standing.unscored for standing in standings.values()):
+    if gone := sum(standing.lacking for standing in standings.values()):
         text += f"; {gone} lack a metric, and what they made is not here to be measured by it"
     return text, left + gone
 

@@ -57,7 +57,7 @@ class Standing(NamedTuple):
     """Hash of the code that made it."""
     parent_source: str | None = None
     """Hash of the code of the victim that it attacked, if that is known."""
-    unscored: bool = False
+    lacking: bool = False
     """Whether it is done, but lacks a present metric, and what it made is not there."""
 
     def is_of(self, victim: "Standing") -> bool:
@@ -177,7 +177,7 @@ def _examine(trial: Trial, store: Store, keep: bool, deep: bool) -> Standing:
         return Standing("damaged", damage=damage)
     if metrics == "changed":
         return _of_other_code(made, keep, CHANGED)
-    return made("done", unscored=metrics == "lacking")
+    return made("done", lacking=metrics == "lacking")
 
 
 def _made(record: FinishedRecord, state: State = "done", **more: Any) -> Standing:

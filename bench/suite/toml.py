@@ -155,12 +155,12 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def _plugins_of(where: str, content: dict[str, Any]) -> tuple[str, ...]:
+def _plugins_of(where: str, content: dict[str, Any]) -> list[str]:
     """The plug-ins that a suite file names, which are loaded before anything else is read."""
     named = content.get("plugins", [])
     if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
         raise _refusal(where, [f'plugins = {named!r}: should be a list, e.g. ["my_defense.py"]'])
-    return tuple(named)
+    return named
 
 
 def _refusal(where: str, mistakes: Sequence[str]) -> BenchError:

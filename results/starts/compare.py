@@ -22,7 +22,10 @@ SAME = 0.03
 
 def compared(scratch: Board, begun: Board) -> pd.DataFrame:
     """A line per defense that both have."""
-    ours, theirs = ({n: board.swept(n) for n in board.by_defense} for board in (begun, scratch))
+    ours, theirs = (
+        {name: rows for name in board.by_defense if (rows := board.swept(name))}
+        for board in (begun, scratch)
+    )
     lines = []
     for name in [name for name in ours if name in theirs and ours[name][0].role != "control"]:
         first = ours[name][0]
