@@ -17,6 +17,7 @@ class Averaging(Decoder):
 
     Args:
         releases: releases of each image, in training as under attack.
+        options: those of ``Decoder``.
     """
 
     needs = frozenset({"pairs", "repeats"})

@@ -35,6 +35,7 @@ class Map(QueryDecoder):
         rate: its step size, in units of rho; falls linearly to zero.
         draws: transforms per step that are averaged where they are random.
         tuning: validation images that choose the weights.
+        options: those of ``QueryDecoder``.
     """
 
     needs = frozenset({"pairs", "query", "client"})

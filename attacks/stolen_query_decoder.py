@@ -27,6 +27,7 @@ class StolenQueryDecoder(Decoder):
     Args:
         copy_width: channels of the copy.
         copy_steps: its training steps.
+        options: those of ``Decoder``.
     """
 
     def __init__(

@@ -38,6 +38,7 @@ class Unrolled(QueryDecoder):
         iterations: steps through the encoder.
         rule_width: channels of g, at half the resolution of the image where that is even.
         rule_steps: training steps of g.
+        options: those of ``QueryDecoder``.
     """
 
     needs = frozenset({"pairs", "query", "client"})

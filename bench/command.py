@@ -68,7 +68,7 @@ EXAMPLES = {
   smashbench submit-check results/mine/packed.zip
   smashbench submit-check mine/packed.zip --board results/zoo --plugin my_defense.py""",
     "compare": """
-  smashbench compare results/zoo again""",
+  smashbench compare results/quick longer""",
     "audit": """
   smashbench audit --features z.npy --images x.npy
   smashbench audit --model mine.py:encoder --images DIR --fail-below fvu=.5""",
@@ -117,7 +117,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--limit", type=int, metavar="N", help="run at most N trials, then report")
     rerun = add("rerun", do.rerun, "continue whatever suite a folder holds")
     rerun.add_argument("folder", type=Path, metavar="DIR")
-    rerun.add_argument("--failed", action="store_true", help="only the trials that failed")
+    failed = "only what failed or was left out for memory"
+    rerun.add_argument("--failed", action="store_true", help=failed)
     rescore = add("rescore", do.rescore, "measure again with changed or added metrics")
     rescore.add_argument("folder", type=Path, metavar="DIR")
     trial = add("trial", do.trial, "run single trials, for a scheduler of your own")
@@ -202,7 +203,7 @@ def parser() -> argparse.ArgumentParser:
             "--workers",
             type=int,
             metavar="N",
-            help="most trials at once; default: the cores, or four for each GPU",
+            help="most trials at once; default: cores, four for each GPU, hundreds on a cluster",
         )
         command.add_argument(
             "--resource",

@@ -26,8 +26,8 @@ AT_ONCE = 1000
 
 
 def folder() -> Path:
-    """Where decoded sets are kept: ``SMASHBENCH_CACHE``, else ``~/.cache/smashbench``. All of it
-    can be deleted at any time."""
+    """Where decoded sets are kept: ``SMASHBENCH_CACHE``, else ``smashbench`` in
+    ``XDG_CACHE_HOME`` or ``~/.cache``. All of it can be deleted at any time."""
     if named := os.environ.get("SMASHBENCH_CACHE"):
         return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "smashbench"

@@ -24,7 +24,9 @@ class Cifar10(Official):
     ``train``; nothing is chosen by it.
 
     Args:
-        split: ``disjoint``, or ``xia2025``, which uses all images.
+        split: ``disjoint``, or ``xia2025``, which uses all images, in their published
+            order whatever ``seed`` is.
+        options: those of ``Official``.
     """
 
     name = "cifar10"

@@ -12,6 +12,11 @@ class FaceScrub(ImageFolder):
 
     FaceScrub's publishers list addresses of images, many of which are gone, so it cannot be
     downloaded here: bring its cropped faces, or another set, e.g. the AT&T (ORL) faces.
+
+    Args:
+        folder: below that of all data sets.
+        size: pixels a side, a multiple of 16.
+        options: the other ones of ``ImageFolder``.
     """
 
     name = "facescrub"

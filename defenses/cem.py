@@ -141,7 +141,8 @@ class Refitted(Cem):
             encoder. (Deviation: the code of Xia et al. makes such a pass over augmented images.)
         rounds: of Lloyd's algorithm or of EM, in a refit that goes on from the last.
         refit_share: share of these features that a refit sees, drawn anew for each.
-        cem: the options of ``Cem``.
+        warmup_epochs: as in ``Cem``, but 1 unless told.
+        cem: the other options of ``Cem``.
     """
 
     diagnostics = Cem.diagnostics | {

@@ -37,7 +37,9 @@ class GatedPooling(OwnParameters, Gated):
             and passes no gradient through it; ``uniform`` weighs all samples alike.
         width: hidden units of the attention; None for min(512, max(64, D / 4)), the source's. A
             narrow attention fools itself less (docs/ablations.md).
-        options: those of ``OwnParameters`` and ``Gated``.
+        warmup_epochs: as in ``Cem``, but 5 unless told.
+        scale: as in ``Cem``, but 0.1 unless told.
+        options: the other ones of ``OwnParameters`` and ``Gated``.
     """
 
     diagnostics = Gated.diagnostics | {

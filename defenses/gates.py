@@ -24,7 +24,8 @@ class Thresholded(Cem):
 
     Args:
         var_threshold: tau in units of s^2.
-        tau: tau itself, a variance, in place of ``var_threshold`` (None). Needed where no noise is
+        tau: tau itself, a variance, in place of ``var_threshold``, which then does nothing
+            (None). Needed where no noise is
             added.
         cem: the options of ``Cem``.
     """

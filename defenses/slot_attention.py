@@ -54,7 +54,9 @@ class SlotAttention(OwnParameters, Thresholded):
         class_threshold, class_sharpness: b, a of the class gate.
         shutoff_steps: the penalty is 0 in this many first calls after the warm-up.
         gate_floor: the penalty is 0 while the mean dimension or SNR gate is below it.
-        options: those of ``OwnParameters`` and ``Thresholded``.
+        warmup_epochs: as in ``Cem``, but 3 unless told.
+        scale: as in ``Cem``, but 0.25 unless told.
+        options: the other ones of ``OwnParameters`` and ``Thresholded``.
     """
 
     diagnostics = Thresholded.diagnostics | {
