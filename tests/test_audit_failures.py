@@ -18,6 +18,7 @@ from smashbench.bench.auditing.limits import check
 from smashbench.bench.auditing.pairs import images_of, pairs_of
 from smashbench.bench.auditing.plan import Situation
 from smashbench.bench.auditing.prepare import prepared
+from smashbench.bench.auditing.saved import read_audit
 from smashbench.bench.auditing.settings import SWEPT
 from smashbench.bench.auditing.world import LeftOutError
 from smashbench.bench.errors import BenchError
@@ -58,6 +59,9 @@ def test_reconstructions_that_are_not_finite_leave_an_attack_out(monkeypatch, tm
     (told,) = check(sure, [("fvu", 0.01)])
     assert told.startswith("these attacks ended without a result, so that no limit is shown")
     assert check(replace(sure, left_out={}), [("fvu", 0.01)]) == []
+    endless = replace(report, left_out={"ridge": "no " * 2000})  # as an exception may say
+    endless.write(tmp_path)
+    assert len(read_audit(tmp_path)[0].left_out["ridge"]) == 3000
     report.write(tmp_path)
     assert "cannot be scored" in (tmp_path / "audit.html").read_text()
 

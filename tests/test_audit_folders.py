@@ -48,6 +48,8 @@ def suites(folder: Path, how: str) -> Path:
         (folder / "packed.zip").write_bytes(archive_of(SUITE))
     elif how == "damaged":
         (folder / "packed.zip").write_bytes(archive_of(SUITE)[:-30])
+    elif how.endswith(".csv"):  # as a report of several folders does
+        (folder / how).write_text("defense")
     else:
         (folder / "records").mkdir()
         for name, content in SUITE.items():
@@ -60,6 +62,7 @@ def suites(folder: Path, how: str) -> Path:
     ("how", "words"),
     [
         ("loose", r"\(suite\.json\)"),
+        ("leaderboard.csv", r"\(leaderboard\.csv\)"),
         ("records", r"\(records\)"),
         ("packed", r"\(packed\.zip with records/0123456789abcdef\.json, suite\.json\)"),
         ("damaged", r"\(packed\.zip, damaged\)"),

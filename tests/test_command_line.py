@@ -164,6 +164,23 @@ def test_a_run_into_the_folder_of_an_audit_is_refused(tmp_path, refused):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "sound"]
 
 
+def test_a_report_replaces_no_other_run_and_no_file_of_ones_own(tmp_path, here, refused):
+    sound, other, paper = tmp_path / "sound", tmp_path / "other", tmp_path / "paper"
+    write_sound(sound)
+    write_sound(other)
+    before = sorted(other.iterdir())
+    refused(["report", sound, "--out", other], "holds a run of its own", "another --out")
+    assert sorted(other.iterdir()) == before
+    paper.mkdir()
+    mine = [paper / name for name in ("knowledge.csv", "optimum.png")]
+    for path in mine:
+        path.write_text("mine")
+    assert here("report", sound, "--out", paper).returncode == 0
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
+    assert here("report", sound, "--out", paper).returncode == 0  # they may be a report's now
+    assert not any(path.exists() for path in mine)
+
+
 def test_a_run_into_the_folder_of_another_suite_is_refused(tmp_path, refused):
     """Its tables would be gone."""
     write_sound(tmp_path)

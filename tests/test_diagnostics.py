@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from smashbench.bench.experiment.watch import watch
+from smashbench.bench.report.figures.diagnostics import _message
 from smashbench.datasets import Part
 from smashbench.defenses.class_variance import ClassVariance
 from smashbench.defenses.gated_pooling import GatedPooling
@@ -13,6 +15,7 @@ from smashbench.defenses.gmm_cem import watched
 from smashbench.defenses.groups import Groups
 from smashbench.defenses.kmeans_cem import KMeansCem
 from tests.fitted import batch, make, step_of, victim_of
+from tests.test_frontier import board, row
 
 
 def seen(defense, z, y):
@@ -86,3 +89,11 @@ def test_the_radius_is_the_sum_of_the_variances_and_capacity_counts_them_in_nois
     assert found["class_radius"] == pytest.approx(0.25)
     assert found["class_variance"] == pytest.approx(0.25 / z[0].numel())
     assert found["capacity_nats"] == pytest.approx(math.log(1 + 0.25 / 0.5**2) / 2)
+
+
+def test_the_title_names_the_least_variance_that_is_a_number():
+    """A training that broke ends in NaN, which is less than nothing."""
+    rows = [row("none", None, 0.9, 0.01), row("broken", 1, 0.9, 0.02), row("cem", 1, 0.9, 0.03)]
+    for each, value in zip(rows, (0.5, math.nan, 0.1), strict=True):
+        each.history = {"class_variance": np.array([value])}
+    assert _message(board(*rows)) == "hand: cem 1 leaves 20 % of the variance within classes"

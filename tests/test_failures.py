@@ -109,7 +109,7 @@ def test_code_that_is_edited_during_a_run_stops_it(store, monkeypatch):
     begun = partial(attempt, ATTACK, folder=store.folder, data=None, minutes=1)
     known = frozenset({source_of(ATTACK), HASH})
     assert begun(sources=known) == Outcome("done", "tried")
-    state, text = begun(sources=frozenset({HASH}))
+    state, text, _ = begun(sources=frozenset({HASH}))
     assert state == "stop"
     assert "its code was edited while this run was at work" in text
 
@@ -147,3 +147,6 @@ def test_what_another_run_has_just_failed_is_not_tried_again(store, monkeypatch)
     assert again(failures={}) == Outcome("failed", "it hung")
     assert again(failures={ATTACK.key: stamp}) == Outcome("done", "tried")
     assert again() == Outcome("done", "tried")  # by `trial`
+    write_failure(store, failure(ATTACK, "too large", left_out=True))
+    assert again(failures={}) == Outcome("done")
+    assert again() == Outcome("done", "tried")

@@ -1,6 +1,7 @@
 """A run that is interrupted says what of a folder is of other code, as it is then; and what a run
 refuses to go on with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from smashbench.bench.report.rows import read
 from smashbench.bench.run import execute
 from smashbench.bench.run.engines import RunOptions
 from smashbench.bench.run.survey import Standing
-from smashbench.bench.store.saved_suite import read_suite
+from smashbench.bench.store.saved_suite import read_suite, save_suite
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.trial import Suite
 
@@ -48,6 +49,14 @@ def test_what_was_not_done_again_stays_flagged(aged, monkeypatch):
     interrupted(suite, folder, monkeypatch, [mean])
     assert read_suite(folder).of_other_code == {gmm}
     assert "outdated" in read(folder).rows[1].flags
+
+
+def test_what_single_trials_do_again_is_flagged_no_more(aged):
+    suite, folder = aged
+    mean, gmm = (trial.key for trial in suite.attacks[2:])
+    save_suite(replace(suite, of_other_code=frozenset({mean, gmm})), folder)
+    assert execute.run_single(suite, [mean], RunOptions(folder, workers=1)) == 0
+    assert read_suite(folder).of_other_code == {gmm}
 
 
 def test_a_victim_whose_weights_are_not_there_stays_flagged(tiny, tiny_copy, monkeypatch):

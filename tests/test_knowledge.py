@@ -157,6 +157,14 @@ def test_the_strongest_with_each_number_counts():
     assert list(frame.fvu) == [0.5, 0.4, 0.2, 0.3, 0.1]
 
 
+def test_images_without_releases_are_no_pairs():
+    made = attacked(0.9, a100_1=0.5, a1000_1=0.3, a5000_1=0.2)
+    shadow = made.attacks["a5000_1"]
+    grants = ["unpaired", "architecture"]
+    shadow.threat = shadow.threat.model_copy(update={"grants": grants})
+    assert [each.pairs for each in by_pairs(made)] == [100, 1000]
+
+
 def test_a_board_of_one_number_has_no_curve():
     made = board(row("none", None, 0.9, 0.01))
     assert knowledge(made).empty

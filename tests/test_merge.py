@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,6 +200,11 @@ def test_rows_of_every_folder_that_are_of_other_code_are_known(tmp_path):
         keys.append(victim.key)
     merged, _ = merge([tmp_path / "noise", tmp_path / "laplace"])
     assert merged.of_other_code == {keys[1]}
+    again = tmp_path / "again"  # the same trial, by present code: it is read from the first folder
+    shutil.copytree(tmp_path / "laplace", again)
+    save_suite(replace(read_suite(again), of_other_code=frozenset()), again)
+    assert not merge([again, tmp_path / "laplace"])[0].of_other_code
+    assert merge([tmp_path / "laplace", again])[0].of_other_code == {keys[1]}
 
 
 def test_undefended_rows_and_plain_noise_are_those_of_all_folders(tmp_path):

@@ -41,6 +41,14 @@ def test_the_figure_of_sweeps_shows_who_is_better_worse_and_neither():
     assert not OVER_NOISE.applies(board(*made.rows))  # of one training nobody can tell
 
 
+def test_a_board_without_a_complete_row_has_no_sweeps():
+    missing = sure("noise", 1, 0.9, 0.03)
+    missing.missing = 1
+    made = board(missing)
+    assert made.sweeps.empty
+    assert over_sweeps(made).empty
+
+
 def test_nobody_is_better_than_noise_by_attacks_that_had_not_converged():
     """Neither a row nor a sweep; collapsed rows do not count."""
     noise = [sure("noise", s, a, e) for s, a, e in ((1, 0.9, 0.03), (2, 0.7, 0.05))]

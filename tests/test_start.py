@@ -150,3 +150,7 @@ def test_what_was_made_with_other_weights_is_outdated():
 def test_a_mistake_in_the_start_is_named():
     with pytest.raises(BenchError, match=r"start\.epoch"):
         suite.load("smoke", ["start={epoch=2}"])
+    mine = "defenses.start={use='noise',noise=0.1}"
+    assert suite.load("smoke", [mine])
+    with pytest.raises(BenchError, match=r"defenses\.start: .* another name"):
+        suite.load("smoke", ["start={epochs=2}", mine])

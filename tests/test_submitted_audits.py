@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from safetensors.torch import save as torch_save
 
 from smashbench.bench.auditing.conduct import audit
 from smashbench.bench.auditing.saved import pack_audit
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.store.archive import Archive, archive_of
 from smashbench.bench.store.pack import pack
 from tests.audited import SOON, pairs
@@ -67,6 +69,18 @@ def test_tables_of_an_older_audit_are_in_no_pack(audited, tmp_path):
     (folder / "knowledge.csv").unlink()  # as an audit with few pairs does
     pack_audit(folder)
     assert "knowledge.csv" not in Archive(folder / "packed.zip").names
+
+
+def test_a_metric_that_came_after_an_audit_is_not_asked_of_it(audited, tmp_path, monkeypatch):
+    monkeypatch.setitem(METRICS, "later", replace(METRICS["psnr"], name="later"))
+    assert not any("other estimates" in text for text in problems(audited))
+    saved = json.loads((audited / "audit.json").read_bytes())
+    del saved["attacks"][0]["estimates"]["ssim"]  # what another attack has is not left out
+    scores = (audited / "scores.safetensors").read_bytes()
+    sent = tmp_path / "sent.zip"
+    files = {"audit.json": json.dumps(saved).encode(), "scores.safetensors": scores}
+    sent.write_bytes(archive_of(files))
+    assert any("other estimates" in text for text in problems(sent))
 
 
 def test_an_audit_whose_numbers_were_changed_is_found(audited, tmp_path):

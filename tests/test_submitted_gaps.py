@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save
 
 from smashbench.bench.errors import BenchError
+from smashbench.bench.experiment.metrics import METRICS
 from smashbench.bench.report.record_table import record_line
 from smashbench.bench.run.attempt import failure
 from smashbench.bench.store.pack import pack
@@ -54,6 +55,19 @@ def test_metrics_of_a_plugin_that_is_not_loaded_are_no_forgery(run, tmp_path):
     store.write(record.model_copy(update=told))
     assert problems(theirs) == []
     assert "the metrics derived, mine" in texts(theirs, "note")
+
+
+@pytest.mark.slow
+def test_a_metric_that_came_after_a_run_is_not_asked_of_it(run, tmp_path, monkeypatch):
+    theirs = submission(run, tmp_path / "theirs")
+    later = replace(METRICS["psnr"], name="later", linear=False)  # of the scores of mse
+    monkeypatch.setitem(METRICS, "later", later)
+    assert not any("say other means" in text for text in problems(theirs))
+    store, key = Store(theirs), read_suite(theirs).attacks[0].key
+    record = store.finished(key)
+    said = {"scoring": record.scoring | {"later": "0" * 16}}  # and says nothing of it
+    store.write(record.model_copy(update=said))
+    assert any("say other means" in text for text in problems(theirs))
 
 
 def test_a_damaged_second_pack_is_named_where_it_lies(run, tmp_path):

@@ -36,7 +36,9 @@ def write(report: Report, folder: Path, *, without: Collection[str] = ()) -> lis
         "knowledge": report.knowledge_frame(),
         "what_if": report.what_if_frame(),
     }
-    written, pictures = write_tables(frames, folder), {}
+    page = folder / "audit.html"
+    again = page.exists()  # else what is there is no audit's
+    written, pictures = write_tables(frames, folder, again=again), {}
     for figure in FIGURES:
         name, path = figure.name, figure.path(folder)
         if name in report.figures and name not in without:
@@ -44,9 +46,8 @@ def write(report: Report, folder: Path, *, without: Collection[str] = ()) -> lis
             write_whole(path, content)
             written.append(path)
             pictures[name] = (figure.caption, base64.b64encode(content).decode())
-        else:
+        elif again:
             path.unlink(missing_ok=True)
-    page = folder / "audit.html"
     write_whole(page, _html(report, pictures).encode())
     return [page, *written]
 

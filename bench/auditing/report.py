@@ -193,8 +193,9 @@ class Report:
         from smashbench.bench.auditing.saved import check_folder, save_audit
 
         check_folder(Path(folder))
+        saved = save_audit(self, Path(folder))
         written = write(self, Path(folder), without=() if gallery else ("gallery",))
-        return [*written, *save_audit(self, Path(folder))]
+        return [*written, *saved]
 
     @property
     def numbers_sent(self) -> int:

@@ -28,7 +28,8 @@ TABLES = ("attacks.csv", "knowledge.csv", "what_if.csv")
 GROUPS = "groups"
 ALWAYS = ("mse", "ssim", "rank_1", "rank_5")
 """What every audit measured; other metrics came later."""
-Sentence = Annotated[str, StringConstraints(max_length=3000)]
+LONGEST = 3000
+Sentence = Annotated[str, StringConstraints(max_length=LONGEST)]
 
 
 class SavedAttack(Frozen):
@@ -88,10 +89,10 @@ def save_audit(report: Report, folder: Path) -> list[Path]:
             )
             for each in report.attacks
         ),
-        left_out=report.left_out,
+        left_out={name: why[:LONGEST] for name, why in report.left_out.items()},
         floors=report.floors,
-        verdict=tuple(report.verdict),
-        notes=tuple(report.notes),
+        verdict=tuple(each[:LONGEST] for each in report.verdict),
+        notes=tuple(each[:LONGEST] for each in report.notes),
     )
     text = json.dumps(saved.model_dump(mode="json"), indent=1, allow_nan=False)
     write_whole(folder / AUDIT, text.encode() + b"\n")
@@ -104,8 +105,9 @@ def save_audit(report: Report, folder: Path) -> list[Path]:
 def foreign(folder: Path) -> str:
     """What a folder, or the pack in it, holds that no audit made, such as the run of a suite;
     empty where there is nothing."""
-    if (folder / "suite.json").exists():
-        return "suite.json"
+    for name in ("suite.json", "leaderboard.csv"):
+        if (folder / name).exists():
+            return name
     if any(folder.glob("records/*.json")):
         return "records"
     if not (packs := packs_in(folder)):

@@ -96,7 +96,7 @@ def by_defense(board: Board) -> pd.DataFrame:
     placed = ranks([joint.get(name, value) for name, value in advantages.items()])
     for name, (best, worst) in zip(advantages, placed, strict=True):
         lines[name] |= {"rank_best": best, "rank_worst": worst}
-    return pd.DataFrame(list(lines.values()), columns=BY_DEFENSE if lines else [])
+    return pd.DataFrame(list(lines.values()), columns=BY_DEFENSE)
 
 
 def matched(board: Board) -> pd.DataFrame:

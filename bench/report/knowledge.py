@@ -25,11 +25,13 @@ class ByKnowledge(NamedTuple):
 
 
 def by_knowledge(row: Row) -> list[ByKnowledge]:
-    """What a row leaves to the strongest attack, floors aside, with each number of pairs and of
-    releases that was tried, the least first."""
+    """What a row leaves to the strongest attack on pairs, floors aside, with each number of pairs
+    and of releases that was tried, the least first."""
     best: dict[tuple[int, int], ByKnowledge] = {}
     for name, attack in row.attacks.items():
-        if attack.kind == "floor" or "fvu" not in attack.estimates:
+        if attack.kind == "floor" or "pairs" not in attack.threat.grants:
+            continue
+        if "fvu" not in attack.estimates:
             continue
         at = attack.threat.aux_images, attack.threat.releases_per_image
         found = ByKnowledge(*at, name, attack.estimates["fvu"])

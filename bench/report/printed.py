@@ -1,5 +1,6 @@
 """Tables for papers and for pages of text: Markdown and LaTeX beside the CSV."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -52,6 +53,10 @@ def aligned(lines: Lines) -> list[str]:
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
 
 
+_MARKUP = re.compile(r"[\\`*<|]|\](?=\()")
+"""What Markdown would not show as it is, where names of others may have it."""
+
+
 def markdown(lines: Lines) -> str:
     """A table in Markdown.
 
@@ -60,7 +65,7 @@ def markdown(lines: Lines) -> str:
     |---|---|
     | a\\|b | .41 |
     """
-    rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    rows = [[_MARKUP.sub(r"\\\g<0>", cell) for cell in line] for line in lines]
     text = [f"| {' | '.join(line)} |" for line in rows]
     return "\n".join([text[0], "|---" * len(rows[0]) + "|", *text[1:]]) + "\n"
 

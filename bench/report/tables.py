@@ -141,16 +141,16 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def write_tables(frames: Mapping[str, pd.DataFrame], folder: Path) -> list[Path]:
-    """Writes ``NAME.csv`` for each; one that an earlier report wrote and that is empty now is
-    deleted. Returns where they are."""
+def write_tables(frames: Mapping[str, pd.DataFrame], folder: Path, *, again: bool) -> list[Path]:
+    """Writes ``NAME.csv`` for each that is not empty; one that is, and is there, is deleted if this
+    is done ``again``. Returns where they are."""
     written = []
     for name, frame in frames.items():
         path = folder / f"{name}.csv"
-        if frame.empty:
-            path.unlink(missing_ok=True)
-        else:
+        if not frame.empty:
             written.append(write_csv(frame, path))
+        elif again:
+            path.unlink(missing_ok=True)
     return written
 
 

@@ -10,7 +10,7 @@ from smashbench.bench.report.page import write_page
 from smashbench.bench.report.printed import leaderboard_cells, write_printed
 from smashbench.bench.report.rows import read
 from smashbench.bench.report.tables import TABLES, as_text, write_tables
-from smashbench.bench.store.saved_suite import check_no_audit
+from smashbench.bench.store.saved_suite import check_no_audit, check_no_run
 
 
 def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> None:
@@ -20,25 +20,29 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
 
     Raises:
         BenchError: not results folders, not comparable ones, or nothing in them has finished; or
-            ``out`` holds an audit.
+            ``out`` holds an audit, or a run that is none of ``folders``.
     """
+    if out.resolve() not in [folder.resolve() for folder in folders]:
+        check_no_run(out)
     check_no_audit(out)
     board = read(*folders, newer=newer)
     if not any(row.seeds for row in board.rows):
         raise BenchError(f"{folders[0]} holds no finished trial; run the suite first")
     print(as_text(board))
     frames = {name: make(board) for name, make in TABLES.items()}
-    written = write_tables(frames, out)
+    page = out / "report.html"
+    again = page.exists()  # else what is there is no report's
+    written = write_tables(frames, out, again=again)
     written += write_printed(leaderboard_cells(board), out, "leaderboard")
     drawn = []
     for figure in figures():
         if board.complete and _applies(figure, board):
             drawn.append(figure)
             written.append(_written(figure, board, out))
-        else:
+        elif again:
             figure.path(out).unlink(missing_ok=True)
     pictures = [(figure, out / f"{figure.name}.png") for figure in drawn if figure.embedded]
-    written.append(write_page(board, frames, pictures, out / "report.html"))
+    written.append(write_page(board, frames, pictures, page))
     print(f"\n{out}: {'  '.join(path.name for path in written)}")
 
 

@@ -53,10 +53,13 @@ class Outcome(NamedTuple):
     record is as it was. ``busy``: another process is at it. ``stop``: something a person must
     change before anything else can run.
     ``lost``: the process ended before it could say why.
+
+    ``seconds``: what a trial took that was run or measured again now, where it is done.
     """
 
     state: Literal["done", "failed", "unscored", "busy", "stop", "lost"]
     text: str = ""
+    seconds: float | None = None
 
 
 def attempt(
@@ -78,8 +81,9 @@ def attempt(
         data: the data folder.
         minutes: time limit, after which this process ends, with the traceback of every thread
             in the trial's log.
-        failures: the stamps of the records that said, when the run began, why trials had failed. A
-            later one is another run's, which need not be repeated. None: of anything.
+        failures: the stamps of the records that said, when the run began, why trials had failed or
+            were left out. A later one is another run's, which need not be repeated. None: of
+            anything.
         keep: records of code that has changed since count as done.
         plugins: files of components that the suite needs.
         sources: hashes of all code that trials of the suite are of, when the run began. A file is
@@ -101,8 +105,11 @@ def attempt(
             if state in COUNTS:
                 return Outcome("done")
             stamp = stamp_of(store.record_path(trial.key))
-            if state == "failed" and failures is not None and stamp != failures.get(trial.key):
-                return Outcome("failed", standing.cause)
+            if failures is not None and stamp != failures.get(trial.key):
+                if state == "failed":
+                    return Outcome("failed", standing.cause)
+                if state == "left_out":
+                    return Outcome("done")
             rescored = state == "unscored"  # of which everything is there, without the weights
             if trial.parent and not rescored and not counts(parent_of(trial), store, keep=keep):
                 raise BenchError(f"{trial.label}: victim {trial.parent} must be trained first")
@@ -132,6 +139,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     from smashbench.bench.run.perform import perform
 
     torch.set_num_threads(1)
+    begun = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products on a GPU
     try:
         with threadpool_limits(1):  # scikit-learn's
@@ -153,7 +161,7 @@ def _run(trial: Trial, store: Store, data: Path | None, *, again: bool) -> Outco
     except Exception:
         cause = traceback.format_exc().rstrip()
     else:
-        return Outcome("done")
+        return Outcome("done", seconds=time.monotonic() - begun)
     print(cause, file=sys.stderr)
     if again:
         return not_scored(trial, store, cause.splitlines()[-1])
@@ -240,7 +248,7 @@ def _logged(trial: Trial, store: Store, minutes: float) -> Iterator[None]:
     try:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a") as log:
+            with path.open("a", encoding="utf-8") as log:
                 print(start, f"({trial.key}, process {os.getpid()} on {platform.node()})", file=log)
                 log.flush()
                 share(log)

@@ -18,7 +18,13 @@ from smashbench.bench.run.scheduler import TICK, Scheduler
 from smashbench.bench.run.selection import choose, selection
 from smashbench.bench.run.survey import Standing, left_behind, mend, standing_of, survey
 from smashbench.bench.store.files import DamagedError, stamp_of
-from smashbench.bench.store.saved_suite import check_folder, keep_sources, left_out_of, save_suite
+from smashbench.bench.store.saved_suite import (
+    check_folder,
+    keep_sources,
+    left_out_of,
+    read_suite,
+    save_suite,
+)
 from smashbench.bench.store.store import Store
 from smashbench.bench.suite.plugins import plugin_options
 from smashbench.bench.suite.trial import Suite, Trial
@@ -215,7 +221,7 @@ def _work(suite: Suite, options: RunOptions, standings: Mapping[str, Standing]) 
     from smashbench.bench.suite.source import source_of  # imports PyTorch
 
     store = Store(options.folder)
-    failed = [key for key, standing in standings.items() if standing.state == "failed"]
+    failed = [key for key, each in standings.items() if each.state in ("failed", "left_out")]
     stamps = {key: stamp_of(store.record_path(key)) for key in failed}
     return partial(
         attempt,
@@ -260,7 +266,18 @@ def run_single(suite: Suite, keys: Sequence[str], options: RunOptions) -> int:
                 raise BenchError(outcome.text)
             print(f"{outcome.state}: {trial.label}", *outcome.text.splitlines()[-1:], sep="  ")
             failures += outcome.state in ("failed", "unscored")
+    _no_longer_old(trials, store)
     return failures
+
+
+def _no_longer_old(trials: Sequence[Trial], store: Store) -> None:
+    """Takes what was done again by the present code off the folder's list of what was not."""
+    saved = read_suite(store.folder)
+    listed = [trial for trial in trials if trial.key in saved.of_other_code]
+    new = {t.key for t in listed if standing_of(t, store).state not in ("kept", "outdated")}
+    if new:
+        old, kept = saved.of_other_code - new, saved.kept - new
+        save_suite(replace(saved, of_other_code=old, kept=kept), store.folder)
 
 
 def check_keys(suite: Suite, keys: Sequence[str]) -> None:

@@ -58,13 +58,19 @@ class Scheduler:
         """When each began, and where its log does."""
         self._elsewhere: list[Trial] = []
         """Trials that another run is at."""
+        self._timed = {t.key for t in trials if t.key not in rescored} or self._left.keys()
+        """Trials whose seconds are learned from: if some are run, how long it takes to measure
+        others again says nothing of them."""
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)
         """Trials by the key of the victim that they need."""
+        ready = []
         for trial in trials:
             if trial.parent in self._left and trial.key not in rescored:
                 self._waiting[trial.parent].append(trial)
             else:
-                self._queue(trial)
+                ready.append(trial)
+        for trial in ready:  # whose rank is that of the longest that waits for it
+            self._queue(trial)
 
     def run(self, progress: Progress) -> None:
         """Runs all trials; one that fails becomes a record with its cause, and its attacks too.
@@ -101,11 +107,10 @@ class Scheduler:
         heappush(self._attacks if trial.attack else self._victims, entry)
 
     def _settle(self, trial: Trial, outcome: Outcome, progress: Progress) -> None:
-        started, log = self._running.pop(trial.key)
-        seconds = time.monotonic() - started
+        _, log = self._running.pop(trial.key)
         if outcome.state == "lost":
             outcome = lost(trial, self.store, outcome.text, since=log, keep=self.keep)
-        state, text = outcome
+        state, text, seconds = outcome
         if state == "stop":
             raise BenchError(text)
         if state == "busy":
@@ -115,7 +120,8 @@ class Scheduler:
             self.unscored += 1
             self._give_up(trial, progress)
         elif state == "done":
-            self.estimates.observe(trial, seconds)
+            if seconds is not None and trial.key in self._timed:
+                self.estimates.observe(trial, seconds)
             self._finish(trial, progress)
         else:
             self._fail(trial, text, progress)
@@ -126,7 +132,7 @@ class Scheduler:
             self._queue(attack)
 
     def _fail(self, trial: Trial, cause: str, progress: Progress) -> None:
-        short = cause.splitlines()[-1]
+        short = (cause.splitlines() or ["no cause given"])[-1]
         progress.say(f"failed: {trial.label}: {short}")
         fallen = self._give_up(trial, progress)
         for each in fallen:

@@ -33,13 +33,18 @@ class Stores(Store):
     def has_samples(self, record: FinishedRecord) -> bool:
         return self._home(record.key).has_samples(record)
 
-    def _home(self, key: str) -> Store:
+    def home(self, key: str) -> int:
+        """The number of the folder that a trial is read from."""
         if key in self._homes:
-            return self._stores[self._homes[key]]
-        there = [store for store in self._stores if store.has(store.record_name(key))]
+            return self._homes[key]
+        name = self.record_name(key)
+        there = [number for number, store in enumerate(self._stores) if store.has(name)]
         if len(there) < 2:
-            return (there or self._stores)[0]
-        return next((store for store in there if store.finished(key)), there[0])
+            return (there or [0])[0]
+        return next((n for n in there if self._stores[n].finished(key)), there[0])
+
+    def _home(self, key: str) -> Store:
+        return self._stores[self.home(key)]
 
 
 def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store]:
@@ -70,7 +75,8 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
     victims = tuple(trial for trial in trials if trial.attack is None)
     attacks = tuple(trial for trial in trials if trial.attack)
     plugins = tuple(dict.fromkeys(plugin for suite in suites for plugin in suite.plugins))
-    old = frozenset[str]().union(*(suite.of_other_code for suite in suites))
+    store = Stores(folders, homes)
+    old = frozenset(t.key for t in trials if t.key in suites[store.home(t.key)].of_other_code)
     suite = Suite(
         name,
         suites[0].description,
@@ -80,7 +86,7 @@ def merge(folders: Sequence[Path], *, newer: bool = False) -> tuple[Suite, Store
         of_other_code=old,
         otherwise=_trained_otherwise(suites),
     )
-    return suite, Stores(folders, homes)
+    return suite, store
 
 
 def check_comparable(folders: Sequence[Path]) -> None:

@@ -92,6 +92,16 @@ def check_no_audit(folder: Path) -> None:
         raise BenchError(f"{folder} holds an audit: give another --out")
 
 
+def check_no_run(folder: Path) -> None:
+    """Refuses a folder with the run of a suite, whose tables would be lost.
+
+    Raises:
+        BenchError: it has one.
+    """
+    if (folder / "suite.json").exists() or Store(folder).has("suite.json"):
+        raise BenchError(f"{folder} holds a run of its own: give another --out")
+
+
 def _name(folder: Path) -> str | None:
     """Of the suite that a folder holds; None where there is none, or one that is altered."""
     try:

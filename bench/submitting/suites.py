@@ -152,12 +152,13 @@ def _elsewhere(record: AttackRecord, scores: Arrays) -> set[str]:
 def _pairs(
     record: AttackRecord, again: Summaries, others: Collection[str]
 ) -> list[tuple[float, float]]:
-    """What a record says, but of these other metrics, and what it should; infinite where one of
-    them says nothing."""
+    """What a record says, but of these other metrics, and what it should, of those that it was
+    measured with; infinite where one of them says nothing."""
     metrics = {name: each for name, each in record.metrics.items() if name not in others}
     means = {name: each for name, each in record.means.items() if name not in others}
     said = _flat(metrics) | means
-    found = _flat(again["metrics"]) | again["means"]
+    found = _flat({name: each for name, each in again["metrics"].items() if name in record.scoring})
+    found |= {name: each for name, each in again["means"].items() if name in record.scoring}
     names = said.keys() | found.keys()
     return [(said.get(name, np.inf), found.get(name, -np.inf)) for name in names]
 

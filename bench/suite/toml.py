@@ -65,12 +65,12 @@ class _File(Frozen):
 def names() -> dict[str, str]:
     """The built-in suites and their descriptions."""
     paths = sorted(SUITES.glob("*.toml"))
-    return {path.stem: tomllib.loads(path.read_text())["description"] for path in paths}
+    return {path.stem: tomllib.loads(path.read_text("utf-8"))["description"] for path in paths}
 
 
 def datasets() -> list[Component]:
     """The data sets of the built-in suites."""
-    tables = [tomllib.loads(path.read_text())["dataset"] for path in SUITES.glob("*.toml")]
+    tables = [tomllib.loads(path.read_text("utf-8"))["dataset"] for path in SUITES.glob("*.toml")]
     return [found for each in tables if (found := component("dataset", "", each, DATASETS, []))]
 
 
@@ -209,6 +209,8 @@ def _resolve(name: str, where: str, content: Mapping[str, Any], command: str) ->
             of_part = f".{part.name}" if len(config.parts) > 1 else ""
             late = of_defense(part, file.training.epochs)
             mistakes.extend(f"defenses.{config.label}{of_part}.{why}" for why in late)
+    if file.start and "start" in file.defenses:
+        mistakes.append("defenses.start: --only and records.csv call [start] so; another name")
     diagnostics = {name for config in defenses for name in shown_by(config)}
     mistakes.extend(reserved(file.attacks, diagnostics))
     attacks = [

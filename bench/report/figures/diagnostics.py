@@ -1,5 +1,6 @@
 """What the regularisers say and do during training: small multiples."""
 
+import math
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -144,9 +145,9 @@ def _message(board: Board) -> str:
     known = [
         (value, row)
         for row in board.complete
-        if (value := row.last(name)) and row.role == "defense"
+        if row.role == "defense" and (value := row.last(name)) and math.isfinite(value)
     ]
-    if not (plain and plain[0] and known):
+    if not (plain and plain[0] and math.isfinite(plain[0]) and known):
         return f"{board.suite.name}: diagnostics over the epochs; stronger is darker"
     least, row = min(known, key=lambda each: each[0])
     share = f"{100 * least / plain[0]:.2g} %"

@@ -5,7 +5,7 @@ Every node must see the checkout, its environment and the results folder under t
 
 import subprocess
 import time
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from smashbench.bench.errors import BenchError
@@ -41,10 +41,12 @@ class Slurm(Engine):
         needs = {"cpus_per_task": "1", "time": str(ceil(options.minutes) + 5)}
         needs |= {name.replace("-", "_"): value for name, value in options.resources.items()}
         _check(needs)
-        minutes = ceil(_minutes(needs.pop("time")))
+        limit = needs.pop("time")
+        if (minutes := _minutes(limit)) == inf:
+            raise BenchError(f"--resource time={limit}: give a number of minutes")
         self._executor = submitit.SlurmExecutor(options.folder / "logs" / "slurm")
         self._executor.update_parameters(
-            job_name="smashbench", time=minutes, additional_parameters=needs
+            job_name="smashbench", time=ceil(minutes), additional_parameters=needs
         )
         self._jobs: dict[str, tuple[Any, Trial]] = {}
         self._gone: dict[str, float] = {}
@@ -76,6 +78,7 @@ class Slurm(Engine):
         for name, (job, trial) in list(self._jobs.items()):
             state = states.get(name, "forgotten")
             if state not in ENDED:
+                self._gone.pop(name, None)  # one answer may have left it out
                 continue
             if job.paths.result_pickle.exists():
                 ended.append((trial, _outcome_of(job)))
