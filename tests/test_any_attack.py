@@ -153,6 +153,8 @@ def test_the_reference_decoder_says_what_it_cannot_do():
     big = world(images(4), lambda x: x.repeat(1, 1, 2, 2))
     with pytest.raises(AttackError, match="no power of two"):
         ATTACKS["reference_decoder"]().fit(big)
+    with pytest.raises(AttackError, match=r"features \(192,\) are no map"):
+        ATTACKS["reference_decoder"]().fit(world(images(4), lambda x: x.flatten(1)))
 
 
 @pytest.mark.parametrize(("name", "missing"), [("query_decoder", "query"), ("map", "client")])

@@ -147,6 +147,7 @@ def test_the_verdict_counts_what_was_found(report):
 
 def test_limits_are_kept_by_the_whole_interval(report):
     fvu, rank = report.value("fvu"), report.value("rank_1")
+    report = replace(report, facts=replace(report.facts, aux=500))
     (told,) = check(report, [("fvu", fvu.low)])
     assert told.startswith("no decoder was trained, so no limit is shown to be kept")
     assert check(report, []) == []
@@ -239,11 +240,11 @@ def test_a_poor_reconstruction_that_tells_whose_it_is_is_no_good_news(share, wor
     """Of 100 images one is the nearest by chance."""
     values = {"fvu": Estimate(0.97, 0.95, 0.99), "rank_1": Estimate(share, share / 2, 2 * share)}
     worst = SimpleNamespace(name="ridge", estimates=values, results=SimpleNamespace(converged=True))
-    facts = SimpleNamespace(aux=200, test=100)
+    facts = SimpleNamespace(aux=200, test=100, grouped=False)
     known = {"metrics": values, "value": values.get, "without_result": [], "trained": None}
     made = SimpleNamespace(worst=worst, facts=facts, worst_of=lambda _: worst, **known)
     text = " ".join(verdict(made))
     assert "of their reconstruction by ridge (chance 1.0 %)" in text
     assert "No attack came much closer than the mean image" in text
     assert words in text
-    assert f"{100 * share:.0f} %" in text
+    assert f"{'40' if share == 0.4 else '1.0'} % [" in text

@@ -1,10 +1,16 @@
 """``smashbench audit`` as a person types it."""
 
+from functools import wraps
+from inspect import signature
+
 import numpy as np
 import pytest
 import torch
 
-from smashbench.bench.command import main
+from smashbench.bench import audit
+from smashbench.bench.auditing import command
+from smashbench.bench.command import main, parser
+from smashbench.bench.errors import BenchError
 from tests.inside import cells_inside
 from tests.worlds import images
 
@@ -34,6 +40,37 @@ def here(tmp_path, monkeypatch):
     np.save("x.npy", (x * 255).round().byte().permute(0, 2, 3, 1).numpy())
     np.save("y.npy", torch.arange(150).numpy() % 3)
     return tmp_path
+
+
+def test_every_option_is_one_of_the_library_with_its_default():
+    choice, known = (
+        vars(parser().parse_args(["audit", "--images", "x"])),
+        signature(audit).parameters,
+    )
+    assert choice.keys() - known.keys() == {"command", "out", "gallery", "fail_below", "fail_above"}
+    assert known.keys() - choice.keys() == {"progress"}
+    for name in known.keys() & choice.keys() - {"images"}:
+        assert choice[name] == known[name].default, name
+
+
+def test_what_is_typed_arrives(monkeypatch, tmp_path):
+    seen = {}
+
+    @wraps(audit)  # whose signature says which options there are
+    def spy(**options):
+        seen.update(options)
+        raise BenchError("enough")
+
+    monkeypatch.setattr(command, "audit", spy)
+    typed = "--images x --features z --groups folders --labels y --size 32 --repeated --trust-order"
+    typed += " --tune-head --test-share .2 --budget 1 --memory 2 --seed 7"
+    assert main(["audit", *typed.split(), "--out", str(tmp_path)]) == 2
+    assert seen == {
+        **{"images": "x", "features": "z", "model": None, "head": None, "labels": "y"},
+        **{"groups": "folders", "layout": None, "size": 32, "repeated": True, "trust_order": True},
+        **{"tune_head": True, "test_share": 0.2, "minutes": 1.0, "memory": 2.0, "seed": 7},
+        "progress": True,
+    }
 
 
 def audited(*arguments: str) -> int:

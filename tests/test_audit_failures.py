@@ -56,6 +56,7 @@ def test_reconstructions_that_are_not_finite_leave_an_attack_out(monkeypatch, tm
     )
     results = report.worst.results.model_copy(update={"kind": "trained", "converged": True})
     sure = replace(report, attacks=[each._replace(results=results) for each in report.attacks])
+    sure = replace(sure, facts=replace(sure.facts, aux=500))
     (told,) = check(sure, [("fvu", 0.01)])
     assert told.startswith("these attacks ended without a result, so that no limit is shown")
     assert check(replace(sure, left_out={}), [("fvu", 0.01)]) == []
@@ -119,7 +120,8 @@ def test_flattened_maps_that_no_decoder_holds_are_named(monkeypatch):
     why = "a map would need 8.8 GiB, more than 4; maps and tokens should be given as such, not"
     assert report.left_out["decoder"].startswith(why)
     assert f"There is no decoder at 2 of 2 points ({why}" in report.short["knowledge"]
-    (told,) = check(report, [("fvu", 0.001)])
+    told, few = check(report, [("fvu", 0.001)])
+    assert few.startswith("the attacker had 140 pairs")
     assert told.startswith(f"no decoder was trained, so no limit is shown to be kept: {why}")
 
 

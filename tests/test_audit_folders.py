@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from smashbench.bench import audit
-from smashbench.bench.auditing.pairs import images_of
+from smashbench.bench.auditing.pairs import images_of, pairs_of
 from smashbench.bench.auditing.saved import pack_audit
 from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.command import main
@@ -39,7 +39,22 @@ def test_folders_that_are_links_are_followed_once(tmp_path):
     top = tmp_path / "photographs"
     (top / "dog").symlink_to(tmp_path / "elsewhere")
     (top / "cat" / "back").symlink_to(top)
-    assert images_of(str(top), None, 16).folders.tolist() == [0, 0, 0, 1, 1, 1]
+    found = images_of(str(top), None, 16)
+    assert found.folders.tolist() == [0, 0, 0, 1, 1, 1]
+    given = pairs_of(found, None, "folders", "folders")
+    assert given.labels.tolist() == given.groups.tolist() == [0, 0, 0, 1, 1, 1]
+    ids = np.array([7, 7, -3, 9, 7, -3])  # any numbers
+    assert pairs_of(found, None, None, ids).groups.tolist() == [1, 1, 0, 2, 1, 0]
+
+
+def test_one_of_several_arrays_is_named(tmp_path):
+    path = tmp_path / "z.npz"
+    np.savez(path, a=np.ones(3), b=np.zeros(3))
+    assert tensor_of(f"{path}:b", "features").tolist() == [0, 0, 0]
+    with pytest.raises(BenchError, match=r"holds the arrays a, b: name one, e\.g\. .*:a"):
+        tensor_of(str(path), "features")
+    with pytest.raises(BenchError, match="unknown array 'c'; choose from a, b"):
+        tensor_of(f"{path}:c", "features")
 
 
 def suites(folder: Path, how: str) -> Path:

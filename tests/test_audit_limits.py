@@ -31,9 +31,10 @@ def attack(name, fvu, kind="trained", converged=True, one_release=True, **others
     return SimpleNamespace(name=name, results=results, estimates=estimates)
 
 
-def report(*attacks, groups=None, test=600, without_result=()):
+def report(*attacks, groups=None, test=600, without_result=(), aux=1400, grouped=False):
+    number = None if groups is None else len(set(groups))
     return Report(
-        facts=SimpleNamespace(test=test, groups=None if groups is None else len(set(groups))),
+        facts=SimpleNamespace(aux=aux, test=test, groups=number, grouped=grouped),
         attacks=list(attacks),
         left_out=dict.fromkeys(without_result, f"{BROKE_OFF}: out of memory"),
         floors={},
@@ -81,6 +82,23 @@ def test_the_strongest_trained_attack_has_to_have_converged():
     large = {"decoder": "17,000 features need 8.8 GiB; maps should be given as such"}
     (told,) = check(replace(report(closed), left_out=large), LIMIT)
     assert told == f"no decoder was trained, so no limit is shown to be kept: {large['decoder']}"
+
+
+def test_of_few_pairs_no_limit_is_kept():
+    """They may be what was left of many, by --memory."""
+    assert check(report(GOOD, aux=500), LIMIT) == []
+    (told,) = check(report(GOOD, aux=499), LIMIT)
+    assert told.startswith("the attacker had 499 pairs, and would get further with more")
+
+
+def test_where_images_come_in_groups_ranks_have_no_limit():
+    """Of 20 frames of a person, 19 are misses in which the person is recognised."""
+    low = attack("decoder", (0.6, 0.55, 0.65), rank_1=(0.04, 0.03, 0.05))
+    limits = [*LIMIT, ("rank_1", 0.1)]
+    assert check(report(low), limits) == []
+    assert check(report(low, grouped=True), LIMIT) == []
+    (told,) = check(report(low, grouped=True), limits)
+    assert told.startswith("another image of the right group counts as a miss in rank_1, so")
 
 
 def test_an_attack_without_a_result_keeps_no_limit():

@@ -8,6 +8,7 @@ import torch
 
 from smashbench.bench import audit
 from smashbench.bench.auditing import prepare
+from smashbench.bench.auditing.pairs import images_of
 from smashbench.bench.auditing.tensors import tensor_of
 from smashbench.bench.errors import BenchError
 from tests.audited import SOON, encoder, pairs
@@ -45,6 +46,23 @@ def test_options_that_are_about_something_else_are_refused(world, tmp_path):
         audit(images=tmp_path / "folder", features=world[1], layout="NHWC", minutes=SOON)
     with pytest.raises(BenchError, match="--trust-order is of --features: leave it out"):
         audit(images=world[0], model=encoder(), trust_order=True, minutes=SOON)
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (np.zeros((9, 16, 16)), r"of grey images \(N, H, W\) make \(N, 1, H, W\)"),
+        (np.zeros((9, 16)), r"should be \(N, C, H, W\) or \(N, H, W, C\)"),
+        (np.zeros((9, 3, 16, 3)), "say which it is, --layout NCHW or --layout NHWC"),
+        (np.zeros((9, 16, 16, 4)), "no axis has 1 or 3 channels"),
+        (np.full((9, 3, 16, 16), 200.0), r"span \[200, 200\].*divide them by 255"),
+        (np.full((9, 3, 16, 16), -1.0), "undo the normalisation"),
+        (np.full((9, 3, 16, 16), 7), "images are int64: should be uint8"),
+    ],
+)
+def test_arrays_that_are_no_images(x, words):
+    with pytest.raises(BenchError, match=words):
+        images_of(x, None, None)
 
 
 def test_images_that_memory_leaves_of_one_group_cannot_be_scored(world, monkeypatch):

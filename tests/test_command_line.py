@@ -1,12 +1,18 @@
 """What a person types, right and wrong."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from smashbench.bench import command, commands
+from smashbench.bench.store.saved_suite import save_suite
+from smashbench.bench.suite import toml
 from tests.commands import ROOT, bench, started
 from tests.forged import write_sound
 
@@ -162,6 +168,35 @@ def test_a_run_into_the_folder_of_an_audit_is_refused(tmp_path, refused):
     write_sound(tmp_path / "sound")
     refused(["report", tmp_path / "sound", "--out", tmp_path], "holds an audit", "another --out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "sound"]
+
+
+def test_options_of_another_folder_or_suite_are_refused(tmp_path, refused):
+    sound, empty = tmp_path / "sound", tmp_path / "empty"
+    write_sound(sound)
+    key = toml.load("smoke").victims[0].key
+    here = ["trial", key, "--out", sound]
+    refused([*here, "--suite", "smoke"], "holds another suite: leave out --suite")
+    refused([*here, "--set", "seeds=[7]"], "--set needs --suite")
+    refused(["report", sound, "--replace"], "--replace is about several folders")
+    save_suite(toml.load("smoke"), empty)
+    refused(["pack", empty], "holds no finished trial; run the suite first")
+
+
+def test_to_be_stopped_is_to_be_interrupted(monkeypatch, capfd):
+    """As a scheduler does, with SIGTERM."""
+
+    def stopped(_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(commands, "list_all", stopped)
+    monkeypatch.setattr(sys, "argv", ["smashbench", "list"])
+    try:
+        assert command.entry() == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "to begin again: smashbench list" in capfd.readouterr().err
 
 
 def test_a_report_replaces_no_other_run_and_no_file_of_ones_own(tmp_path, here, refused):

@@ -90,6 +90,9 @@ def test_stratified_parts_cover_everything_once():
         (torch.full((2, 3, 4, 4), 1.5), torch.tensor([0, 1]), "outside"),
         (torch.rand(2, 3, 4, 4), torch.tensor([0, 7]), "label outside -1..1"),
         (torch.rand(0, 3, 4, 4), torch.tensor([], dtype=torch.long), "empty"),
+        (torch.rand(2, 2, 4, 4), torch.tensor([0, 1]), "C 1 or 3"),
+        (torch.rand(2, 3, 4, 4), torch.tensor([0.0, 1.0]), ": int64"),
+        (torch.rand(2, 3, 4, 4), torch.tensor([0, 1, 0]), ": int64"),
     ],
 )
 def test_bad_parts_are_refused(x, y, message):

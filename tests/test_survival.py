@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from smashbench.bench.store.store import Store
 from tests.commands import bench, started
 from tests.survivors import PART, records, same_as_uninterrupted, times, until
 
@@ -33,15 +34,23 @@ def workers_of(process: subprocess.Popen) -> list[int]:
     return found
 
 
+def at_work(folder: Path) -> bool:
+    """Whether some trial is being run: a lock of a killed process lies there, and nobody holds
+    it."""
+    return any(Store(folder).claimed(path.name) for path in folder.glob("locks/*"))
+
+
 def killed_again_and_again(folder: Path, kills: int, arguments: tuple, done: int) -> None:
     """Starts a run, kills it at a random moment, and so on; then lets one run to its end."""
     chance = random.Random(0)
     before: dict[str, int] = {}
+    hits = 0
     for _ in range(kills):
         process = started("run", "smoke", "--out", folder, *arguments)
         # the start of the interpreter is no moment of interest: from the first claim on
-        until(lambda p=process: any(folder.glob("locks/*")) or p.poll() is not None)
+        until(lambda p=process: at_work(folder) or p.poll() is not None)
         time.sleep(chance.uniform(0, 2.5))
+        hits += at_work(folder)
         orphans = workers_of(process)
         process.kill()
         process.communicate()
@@ -49,6 +58,7 @@ def killed_again_and_again(folder: Path, kills: int, arguments: tuple, done: int
         after = times(folder)
         assert after.items() >= before.items()  # what was finished was not run again
         before = after
+    assert hits >= kills // 2
     last = bench("run", "smoke", "--out", folder, *arguments)
     assert last.returncode == 0, last.stderr
     after = times(folder)
@@ -137,6 +147,7 @@ def test_an_interruption_ends_everything_and_says_how_to_continue(copy):
         lambda: process.poll() is not None or any("decoder" in log(copy, n) for n in busy_in(copy))
     )
     orphans = workers_of(process)
+    assert orphans
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from smashbench.bench.auditing.pairs import AT_ONCE, Images, Pairs
+from smashbench.bench.auditing.pairs import AT_ONCE as ROWS
+from smashbench.bench.auditing.pairs import Images, Pairs
 from smashbench.bench.errors import BenchError
 
 COMPARED = 600
@@ -22,6 +23,8 @@ ODD, HIDING = 100.0, 10_000.0
 measure in spreads, see nothing else."""
 SAMPLED = 2**20
 """About so many magnitudes are looked at."""
+AT_ONCE = 2**24
+"""Features that are looked at at once: 64 MiB."""
 LESS_ALIKE = 1.05
 """Variance of releases of one image, over that across images, up to which it may be chance."""
 RELATED = 0.02
@@ -50,25 +53,27 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
             or so small that squares of them, which attacks need, are not what they should be; or
             few are so much larger than the others that attacks see nothing else.
     """
-    lows, highs, sampled = [], [], []
+    low = high = torch.zeros(())
+    sampled = []
     looked_at, generator = min(1.0, SAMPLED / features.numel()), torch.Generator().manual_seed(0)
-    for number, part in enumerate(features.split(AT_ONCE)):
+    at_once = max(1, min(ROWS, AT_ONCE // features[0].numel()))
+    for number, part in enumerate(features.split(at_once)):
         rows = part.float().flatten(1)
         finite = rows.isfinite().all(1)
         if not bool(finite.all()):
-            row = number * AT_ONCE + int((~finite).nonzero()[0])
+            row = number * at_once + int((~finite).nonzero()[0])
             row = row if numbers is None else int(numbers[row])
             raise BenchError(
                 f"features of image {row} are not finite (NaN or infinity): what did the encoder "
                 "do there? Leave such images out, or mend it"
             )
-        lows.append(rows.amin(0))
-        highs.append(rows.amax(0))
+        least, most = rows.amin(0), rows.amax(0)
+        low = torch.minimum(low, least) if number else least
+        high = torch.maximum(high, most) if number else most
         chosen = torch.randint(
             rows.numel(), (1 + int(looked_at * rows.numel()),), generator=generator
         )
         sampled.append(rows.flatten()[chosen.to(rows.device)].abs())
-    low, high = torch.stack(lows).amin(0), torch.stack(highs).amax(0)
     constant = int((low == high).sum())
     if constant == len(low):
         raise BenchError(
@@ -121,10 +126,13 @@ def relation(z: Tensor, x: Tensor, kinds: Tensor | None = None) -> float:
     by (Szekely, Rizzo and Bakirov, 2007); here of standardised features and of images of 8x8
     pixels.
     """
-    z = z.float().flatten(1)
-    z = (z - z.mean(0)) / z.std(0).clamp_min(1e-6)
+    squares = torch.zeros(len(z), len(z), device=z.device)
+    for part in z.flatten(1).split(max(1, AT_ONCE // len(z)), 1):
+        part = part.float()
+        part = (part - part.mean(0)) / part.std(0).clamp_min(1e-6)
+        squares += torch.cdist(part, part).square()
     small = adaptive_avg_pool2d(x, 8).flatten(1)
-    a, b = (_centred(torch.cdist(each, each)) for each in (z, small))
+    a, b = (_centred(each) for each in (squares.sqrt(), torch.cdist(small, small)))
     generator = torch.Generator().manual_seed(0)
     found = float((a * b).sum())
     as_high = 0
@@ -152,18 +160,21 @@ def _centred(distances: Tensor) -> Tensor:
     return distances - rows - rows[:, None] + rows.mean()
 
 
-def check_order(pairs: Pairs, index: Tensor) -> None:
+def check_order(pairs: Pairs, index: Tensor, gigabytes: float) -> None:
     """Refuses pairs that do not belong together: of any images, and of images of one class or of
     one group, if these are known.
 
     Args:
         pairs: with features.
         index: of the images that are looked at, at most ``COMPARED``.
+        gigabytes: that their features may take; of fewer images, if need be.
 
     Raises:
         BenchError: features and images are no more related than when dealt at random.
     """
-    index = index[:COMPARED]
+    assert pairs.features is not None
+    fit = int(gigabytes * 2**28 / pairs.features[0].numel())  # four bytes each
+    index = index[: min(COMPARED, fit)]
     z = pairs.take_features(index)
     if pairs.repeated:
         _check_releases(z)

@@ -82,7 +82,7 @@ def audit(
         seed=seed,
         trust_order=trust_order,
     )
-    count = len(pairs.images)
+    count, grouped = len(pairs.images), pairs.groups is not None
     del pairs  # what was mapped into memory is not needed any more
     if tune_head:
         tunable = world.head if labels is not None else None
@@ -102,6 +102,7 @@ def audit(
         aux=len(world.z_aux),
         test=len(scored.x),
         groups=None if scored.groups is None else len(scored.groups.unique()),
+        grouped=grouped,
         model=model is not None,
         minutes=clock.spent / 60,
         budget=minutes,

@@ -55,7 +55,7 @@ def _small(images: np.ndarray) -> np.ndarray:
 
 def _knowledge(report: Report) -> Canvas:
     canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
-    points: list[CurvePoint | AuditedAttack] = [*report.knowledge, report.worst]
+    points: list[CurvePoint | AuditedAttack] = [*report.knowledge, report.on_pairs]
     pairs = [each.pairs for each in points]
     for axes, name, mark in zip(canvas.subplots(1, 2), ("fvu", "rank_1"), (2, 4), strict=True):
         found = [each.estimates[name] for each in points]
@@ -128,8 +128,9 @@ FIGURES: list[Figure[Report]] = [
     ),
     Figure(
         name="knowledge",
-        caption="Leakage by what the attacker has: the strongest attack with so many images and "
-        "their features, with 95 % intervals; dashed, what needs no features at all.",
+        caption="Leakage by what the attacker has: the strongest attack that needs so many images "
+        "and their features, and nothing else, with 95 % intervals; dashed, what needs no features "
+        "at all.",
         applies=lambda report: bool(report.knowledge),
         draw=_knowledge,
     ),

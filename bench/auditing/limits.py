@@ -10,6 +10,9 @@ from smashbench.bench.report.quantiles import share_ends
 
 FEW_IMAGES = 300
 """Scored images below which the interval of the least protected 5 % is too narrow."""
+FEW_PAIRS = 500
+"""The attacker's pairs below which more would tell it more, whatever has converged on these."""
+RANKS = ("rank_1", "rank_5", "rank_1_features", "rank_5_features")
 FLOOR = "mean"
 """The attack that looks at no release: its FVU is 1 by definition."""
 
@@ -22,8 +25,8 @@ def check(report: Report, conditions: Iterable[tuple[str, float]]) -> list[str]:
         conditions: metrics and limits. A metric whose higher values are more private has to be at
             least its limit, with the whole interval of every attack that sees one release; the
             others at most theirs. Without a trained attack, where the strongest of them has not
-            converged, with an attack that ended without a result, or with few scored groups,
-            nothing is shown.
+            converged, with an attack that ended without a result, with few pairs or few scored
+            groups, nothing is shown; nor of ranks where images were said to come in groups.
 
     Raises:
         BenchError: the audit has no such metric.
@@ -53,6 +56,17 @@ def _doubts(report: Report, conditions: list[tuple[str, float]], count: float) -
         yield (
             "these attacks ended without a result, so that no limit is shown to be kept: "
             f"{', '.join(report.without_result)}; the page says why"
+        )
+    if report.facts.aux < FEW_PAIRS:
+        yield (
+            f"the attacker had {report.facts.aux:,} pairs, and would get further with more, so "
+            "that no limit is shown to be kept: give more images, or a larger --memory, so that it "
+            f"has {FEW_PAIRS}"
+        )
+    if report.facts.grouped and (ranks := [m for m, _ in conditions if m in RANKS]):
+        yield (
+            f"another image of the right group counts as a miss in {', '.join(ranks)}, so that no "
+            "such limit is shown to be kept: give one image of each group, or other limits"
         )
     if report.groups is not None and count < FEW_GROUPS:
         yield (

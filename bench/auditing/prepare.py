@@ -52,8 +52,6 @@ def prepared(
     aux, test = dealt(everyone, test_share, seed)
     if encoder and trust_order:
         raise BenchError("--trust-order is of --features: leave it out with a model")
-    if encoder is None and not trust_order:
-        check_order(pairs, aux)
     if encoder:
         notes += check_evaluated(encoder, pairs.images.take(aux[:IMAGES]).to(device))
     shape = tuple(_features(pairs, encoder, aux[:2]).shape[1:])
@@ -63,6 +61,8 @@ def prepared(
             f"--memory {gigabytes:g}: {LEAST} images {pairs.images.shape} with features {shape} on "
             f"each side need more than {gigabytes:g} GiB; give more"
         )
+    if encoder is None and not trust_order:
+        check_order(pairs, aux, gigabytes / 2)
     for who, index, most in (("attacker's", aux, most_aux), ("scored", test, most_test)):
         if len(index) > most:
             notes.append(f"Of the {who} {len(index):,} images {most:,} are used (--memory).")

@@ -32,6 +32,7 @@ class Facts:
         aux: images that the attacker had, with a release of each.
         test: images that were scored.
         groups: that the scored images come in; None where all are independent.
+        grouped: whether it was said which images belong together.
         model: whether there was an encoder, and not features alone.
         minutes: that the audit took.
         budget: minutes that it was given.
@@ -43,9 +44,15 @@ class Facts:
     aux: int
     test: int
     groups: int | None
+    grouped: bool
     model: bool
     minutes: float
     budget: float
+
+
+def more_than_pairs(attack: AuditedAttack) -> set[str]:
+    """What it was granted beside the attacker's images and a release of each."""
+    return set(attack.results.threat_model.grants) - {"pairs"}
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,11 @@ class Report:
     def on_one_release(self) -> list[AuditedAttack]:
         """The attacks that see one release of an image: limits and the worst case are of these."""
         return [each for each in self.attacks if each.results.threat_model.one_release]
+
+    @cached_property
+    def on_pairs(self) -> AuditedAttack:
+        """The strongest of these that needs no more than pairs, as those of the knowledge curve."""
+        return strongest([a for a in self.on_one_release if not more_than_pairs(a)])
 
     @cached_property
     def trained(self) -> AuditedAttack | None:

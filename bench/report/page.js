@@ -23,7 +23,7 @@ const apply = () => {
   for (const row of rows) {
     const text = row.dataset.words.toLowerCase();
     row.hidden = !words.every(word => text.includes(word)) || (trusted.checked && row.classList.contains("doubt"));
-    shown += !row.hidden;
+    shown += !row.hidden && !row.classList.contains("off");
   }
   find("count").textContent = `${shown} of ${rows.length} rows`;
 };
@@ -37,6 +37,7 @@ if (groups) all("button", groups).forEach(button => button.addEventListener("cli
   all("main [data-group]").forEach(each => {
     if (each !== button && !groups.contains(each)) each.classList.toggle("off", wanted !== "" && each.dataset.group !== "" && each.dataset.group !== wanted);
   });
+  apply();
 }));
 
 // Pictures at a loss of accuracy.
@@ -94,8 +95,11 @@ const again = find("again"), commands = all(".command");
 if (again) {
   again.addEventListener("change", () => commands.forEach((command, n) => { command.hidden = n !== Number(again.value); }));
   find("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(commands[Number(again.value)].textContent.trim());
-    find("copy").textContent = "copied";
+    const command = commands[Number(again.value)];
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(command.textContent.trim());
+      find("copy").textContent = "copied";
+    } else getSelection().selectAllChildren(command); // who reads it without TLS may not copy
   });
 }
 

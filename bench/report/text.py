@@ -14,6 +14,15 @@ def number(value: float | None, digits: int) -> str:
     return "" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:z.{digits}f}")
 
 
+def percent(share: float) -> str:
+    """A share in percent, with two digits or, from 100 on, all.
+
+    >>> percent(0.0123), percent(0.234), percent(0.997), percent(1.234)
+    ('1.2 %', '23 %', '100 %', '123 %')
+    """
+    return f"{100 * share:{'.0f' if abs(share) >= 0.995 else '.2g'}} %"
+
+
 def signed(value: float, digits: int) -> str:
     """A difference: with its sign, and so many digits.
 

@@ -20,9 +20,9 @@ def write_report(folders: Sequence[Path], out: Path, *, newer: bool = False) -> 
 
     Raises:
         BenchError: not results folders, not comparable ones, or nothing in them has finished; or
-            ``out`` holds an audit, or a run that is none of ``folders``.
+            ``out`` holds an audit, or a run that is not the only one of ``folders``.
     """
-    if out.resolve() not in [folder.resolve() for folder in folders]:
+    if [out.resolve()] != [folder.resolve() for folder in folders]:
         check_no_run(out)
     check_no_audit(out)
     board = read(*folders, newer=newer)

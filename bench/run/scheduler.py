@@ -58,7 +58,7 @@ class Scheduler:
         """When each began, and where its log does."""
         self._elsewhere: list[Trial] = []
         """Trials that another run is at."""
-        self._timed = {t.key for t in trials if t.key not in rescored} or self._left.keys()
+        self._timed = {t.key for t in trials if t.key not in rescored} or set(self._left)
         """Trials whose seconds are learned from: if some are run, how long it takes to measure
         others again says nothing of them."""
         self._waiting: defaultdict[str, list[Trial]] = defaultdict(list)

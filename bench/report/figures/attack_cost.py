@@ -62,7 +62,8 @@ def _message(board: Board, row: Row) -> str:
         if name := row.strongest(kind):
             attack = row.attacks[name]
             error = number(attack.estimates["mse"].mean, METRICS["mse"].digits)
-            seconds = number(attack.seconds, 1 if attack.seconds < 10 else 0)
+            digits = 2 if attack.seconds < 0.1 else 1 if attack.seconds < 10 else 0
+            seconds = number(attack.seconds, digits)
             told.append(f"{name} reaches {error} in {seconds} s")
     return f"{board.suite.name}, {row.title}: {', '.join(told)}"
 

@@ -15,6 +15,7 @@ from smashbench.bench.report.figures.axes import logarithmic
 from smashbench.bench.report.figures.base import Figure, small_multiples, write_title
 from smashbench.bench.report.figures.variances import HIGH, LOW, MIDDLE
 from smashbench.bench.report.style import Mark, marks
+from smashbench.bench.report.text import percent
 from smashbench.bench.report.view import panels
 
 COLUMNS = 6
@@ -150,7 +151,7 @@ def _message(board: Board) -> str:
     if not (plain and plain[0] and math.isfinite(plain[0]) and known):
         return f"{board.suite.name}: diagnostics over the epochs; stronger is darker"
     least, row = min(known, key=lambda each: each[0])
-    share = f"{100 * least / plain[0]:.2g} %"
+    share = percent(least / plain[0])
     return f"{board.suite.name}: {row.label} leaves {share} of the variance within classes"
 
 

@@ -8,6 +8,7 @@ from smashbench.bench.report.board import Board, Row
 from smashbench.bench.report.figures.axes import PLAIN
 from smashbench.bench.report.figures.base import Figure, inches, write_title
 from smashbench.bench.report.style import Mark
+from smashbench.bench.report.text import percent
 
 
 def _solved(board: Board) -> list[Row]:
@@ -51,10 +52,10 @@ def _draw(board: Board) -> Canvas:
         axes.set_xlabel("standard deviation of the noise")
     canvas.legend(loc="outside right upper")
     nearest = [
-        100 * (min(row.attacks[name].estimates["mse"].mean for name in names) / best - 1)
+        min(row.attacks[name].estimates["mse"].mean for name in names) / best - 1
         for row, best in zip(rows, least, strict=True)
     ]
-    span = f"{min(nearest):.2g} to {max(nearest):.2g} %"
+    span = f"{percent(min(nearest)).removesuffix(' %')} to {percent(max(nearest))}"
     title = f"{board.suite.name}: the best attack is {span} above the best possible"
     write_title(canvas, title)
     return canvas
