@@ -20,9 +20,14 @@ def settings(**changes) -> Training:
     return Training(**{"epochs": 2, "batch_size": 50, "lr": 0.003, "precision": "fp32"} | changes)
 
 
-@pytest.mark.parametrize("size", ["middle", "reference"])
+SIZES = {"middle": ("airbench", {"size": "middle"}), "reference": ("airbench", {})}
+SIZES["large"] = ("airbench_large", {})
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_features_are_those_of_the_field_and_filters_hand_their_inputs_on(size):
-    split = MODELS["airbench"](size=size).build((3, 32, 32), 10)
+    name, options = SIZES[size]
+    split = MODELS[name](**options).build((3, 32, 32), 10)
     assert split.feature_shape((3, 32, 32)) == (8, 8, 8)
     for layer in split.encoder.modules():
         if isinstance(layer, nn.Conv2d) and layer.bias is None:
@@ -57,6 +62,19 @@ def test_the_whitening_is_prepared_once_and_only_its_biases_learn(photos):
     train(victim, photos, settings(optimiser="muon", lr=0.1))
     assert torch.equal(layer.filters.weight, other.filters.weight)
     assert layer.filters.bias.abs().min() > 0
+
+
+@pytest.mark.parametrize(("whitening", "learns"), [(True, False), (False, True)])
+def test_before_the_first_block_of_the_large_one_nothing_learns(photos, whitening, learns):
+    model = MODELS["airbench_large"](width=0.05, whitening=whitening)
+    victim = Victim(model, Defense, photos.shape, photos.classes)
+    train(victim, photos, settings(epochs=1, optimiser="muon", lr=0.1))
+    filters = victim.encoder[0].filters
+    assert [p.requires_grad for p in filters.parameters()] == [learns, learns]
+    assert (filters.bias.abs().max() > 0) == learns
+    assert [m.out_channels for m in victim.encoder if isinstance(m, nn.Conv2d)] == [
+        *(3, 3, 13, 13, 13), 8
+    ]  # fmt: skip
 
 
 def test_running_averages_by_hand():

@@ -38,6 +38,7 @@ from smashbench.defenses import Defense
 
 MIDDLE = {"use": "airbench", "size": "middle"}
 REFERENCE = {"use": "airbench"}
+LARGE = {"use": "airbench_large"}
 VGG11 = {"use": "vgg11"}
 RECIPE: dict[str, Any] = {
     "epochs": 6,
@@ -65,7 +66,10 @@ def growing(pixels: int, first: int, epochs: int) -> dict[str, Any]:
 
 SGD = NESTEROV | {"batch_size": 128, "lr": 0.1, "momentum": 0.9, "warmup": 0.1}
 SGD |= {"average": "ema", "label_smoothing": 0.1, "precision": "bf16"}
-"""For long trainings of ``vgg11``."""
+DECAYED = {"batch_size": 250, "lr": 0.085, "adam_lr": 0.002, "weight_decay": 0.04}
+DECAYED |= {"average": "ema", "label_smoothing": 0.1, "precision": "bf16"}
+"""For long trainings of ``vgg11``, whose filters have biases: without decay they grow, and steps of
+Muon mean less and less."""
 
 
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -124,12 +128,14 @@ FINAL = {
     "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
     "256 channels, shift by 4": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 18, "shift": 4}),
+    "large": (LARGE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
     "vgg11, shift by 4": (
         VGG11,
         SMALL_BATCH | BETTER | {"epochs": 36, "batch_size": 250, "lr": 0.085, "shift": 4},
     ),
     "vgg11, SGD": (VGG11, SGD | {"epochs": 38}),
+    "vgg11, Muon with decay": (VGG11, DECAYED | {"epochs": 36}),
 }
 BLOCKS = {
     "smaller client": Size(1, ("32P", "64", "64P"), ("128", "R", "256P", "256", "R")),

@@ -1,6 +1,7 @@
 """Split networks: one family per file, listed in ``MODELS``."""
 
 from smashbench.bench.experiment.models.airbench import Airbench
+from smashbench.bench.experiment.models.airbench_large import AirbenchLarge
 from smashbench.bench.experiment.models.base import Model, SplitModel
 from smashbench.bench.experiment.models.bent import Bent
 from smashbench.bench.experiment.models.linear import Linear
@@ -16,6 +17,7 @@ MODELS: dict[str, type[Model]] = {
     "resnet18": ResNet18,
     "resnet20": ResNet20,
     "airbench": Airbench,
+    "airbench_large": AirbenchLarge,
 }
 
 __all__ = ["MODELS", "Model", "SplitModel"]
