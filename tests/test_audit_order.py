@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from smashbench.bench.auditing.checks import check_order
+from smashbench.bench.auditing import checks
+from smashbench.bench.auditing.checks import check_order, relation
 from smashbench.bench.auditing.pairs import Images, Pairs
 from smashbench.bench.errors import BenchError
 
@@ -32,7 +33,7 @@ def within_classes(y):
 def checked(x, z, repeated=False, **known):
     options = {"labels": None, "groups": None} | known
     pairs = Pairs(images=Images(x), features=z, repeated=repeated, **options)
-    check_order(pairs, torch.randperm(len(x), generator=torch.Generator().manual_seed(1)))
+    check_order(pairs, torch.randperm(len(x), generator=torch.Generator().manual_seed(1)), 1.0)
 
 
 @pytest.mark.parametrize("known", ["nothing", "labels", "groups"])
@@ -72,3 +73,18 @@ def test_channels_are_no_releases(kept):
 def test_kinds_of_one_image_each_say_nothing(kept):
     x, _, z = kept
     checked(x, z, groups=torch.arange(len(x)))
+
+
+def test_parts_of_the_features_say_what_all_of_them_do(monkeypatch):
+    """Squared distances add up; with little memory fewer images are looked at."""
+    torch.manual_seed(0)
+    x = torch.rand(60, 3, 8, 8)
+    z = x.flatten(1)[:, :90] + 3 * torch.randn(60, 90)
+    whole = relation(z, x)
+    monkeypatch.setattr(checks, "AT_ONCE", 60 * 7)
+    assert relation(z, x) == pytest.approx(whole)
+    seen = []
+    monkeypatch.setattr(checks, "relation", lambda z, *_: seen.append(len(z)) or 0.0)
+    for gigabytes in (1.0, 20 * 4 * 90 / 2**30):
+        check_order(Pairs(Images(x), z), torch.arange(60), gigabytes)
+    assert seen == [60, 20]

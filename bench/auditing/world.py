@@ -198,8 +198,8 @@ def dealt(groups: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     test, aux = held.nonzero()[:, 0], (~held).nonzero()[:, 0]
     if len(group[test].unique()) < 2:
         raise BenchError(
-            f"{len(sizes)} {'groups leave' if len(sizes) > 1 else 'group leaves'} one to be scored "
-            "at most, which has no interval: give images of more groups, or another --test-share"
+            f"{len(sizes)} {'groups leave' if len(sizes) > 1 else 'group leaves'} one to be "
+            "scored, which has no interval: give images of more groups, or another --test-share"
         )
     if min(len(test), len(aux)) < LEAST:
         raise BenchError(
