@@ -95,8 +95,9 @@ def test_it_writes_a_page_and_says_what_leaks(here, capsys):
 def test_a_limit_that_is_not_kept_is_the_exit_code(here, capsys):
     options = ("--model", "mine.py:encoder", "--out", "found")
     assert audited(*options, "--fail-below", "fvu=.99") == 1
-    *_, untrained, last = capsys.readouterr().out.splitlines()
+    *_, untrained, few, last = capsys.readouterr().out.splitlines()
     assert "no decoder was trained, so no limit is shown to be kept" in untrained
+    assert few.startswith("not private enough: the attacker had 105 pairs")
     assert last.startswith("not private enough: fvu = ")
     assert last.endswith("below 0.99")
     assert audited(*options) == 0
