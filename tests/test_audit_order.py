@@ -81,7 +81,7 @@ def test_parts_of_the_features_say_what_all_of_them_do(monkeypatch):
     x = torch.rand(60, 3, 8, 8)
     z = x.flatten(1)[:, :90] + 3 * torch.randn(60, 90)
     whole = relation(z, x)
-    monkeypatch.setattr(checks, "AT_ONCE", 60 * 7)
+    monkeypatch.setattr(checks, "NUMBERS", 60 * 7)
     assert relation(z, x) == pytest.approx(whole)
     seen = []
     monkeypatch.setattr(checks, "relation", lambda z, *_: seen.append(len(z)) or 0.0)

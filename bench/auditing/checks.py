@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from smashbench.bench.auditing.pairs import AT_ONCE as ROWS
-from smashbench.bench.auditing.pairs import Images, Pairs
+from smashbench.bench.auditing.pairs import AT_ONCE, Images, Pairs
 from smashbench.bench.errors import BenchError
 
 COMPARED = 600
@@ -23,8 +22,8 @@ ODD, HIDING = 100.0, 10_000.0
 measure in spreads, see nothing else."""
 SAMPLED = 2**20
 """About so many magnitudes are looked at."""
-AT_ONCE = 2**24
-"""Features that are looked at at once: 64 MiB."""
+NUMBERS = 2**24
+"""Most numbers that are looked at at once: 64 MiB."""
 LESS_ALIKE = 1.05
 """Variance of releases of one image, over that across images, up to which it may be chance."""
 RELATED = 0.02
@@ -56,7 +55,7 @@ def check_features(features: Tensor, numbers: Tensor | None = None) -> list[str]
     low = high = torch.zeros(())
     sampled = []
     looked_at, generator = min(1.0, SAMPLED / features.numel()), torch.Generator().manual_seed(0)
-    at_once = max(1, min(ROWS, AT_ONCE // features[0].numel()))
+    at_once = max(1, min(AT_ONCE, NUMBERS // features[0].numel()))
     for number, part in enumerate(features.split(at_once)):
         rows = part.float().flatten(1)
         finite = rows.isfinite().all(1)
@@ -127,7 +126,7 @@ def relation(z: Tensor, x: Tensor, kinds: Tensor | None = None) -> float:
     pixels.
     """
     squares = torch.zeros(len(z), len(z), device=z.device)
-    for part in z.flatten(1).split(max(1, AT_ONCE // len(z)), 1):
+    for part in z.flatten(1).split(max(1, NUMBERS // len(z)), 1):
         part = part.float()
         part = (part - part.mean(0)) / part.std(0).clamp_min(1e-6)
         squares += torch.cdist(part, part).square()

@@ -12,7 +12,6 @@ FEW_IMAGES = 300
 """Scored images below which the interval of the least protected 5 % is too narrow."""
 FEW_PAIRS = 500
 """The attacker's pairs below which more would tell it more, whatever has converged on these."""
-RANKS = ("rank_1", "rank_5", "rank_1_features", "rank_5_features")
 FLOOR = "mean"
 """The attack that looks at no release: its FVU is 1 by definition."""
 
@@ -63,7 +62,7 @@ def _doubts(report: Report, conditions: list[tuple[str, float]], count: float) -
             "that no limit is shown to be kept: give more images, or a larger --memory, so that it "
             f"has {FEW_PAIRS}"
         )
-    if report.facts.grouped and (ranks := [m for m, _ in conditions if m in RANKS]):
+    if report.facts.grouped and (ranks := [m for m, _ in conditions if _is_share(m)]):
         yield (
             f"another image of the right group counts as a miss in {', '.join(ranks)}, so that no "
             "such limit is shown to be kept: give one image of each group, or other limits"
@@ -104,5 +103,9 @@ def _end(attack: AuditedAttack, metric: str, count: float) -> float:
     own = attack.estimates[metric]
     if METRICS[metric].better == "higher":
         return own.low
-    exact = METRICS[metric].bounds == (0.0, 1.0)
-    return max(own.high, share_ends(own.mean, count)[1]) if exact else own.high
+    return max(own.high, share_ends(own.mean, count)[1]) if _is_share(metric) else own.high
+
+
+def _is_share(metric: str) -> bool:
+    """Whether it is the share of the images that are found again."""
+    return METRICS[metric].better == "lower" and METRICS[metric].bounds == (0.0, 1.0)

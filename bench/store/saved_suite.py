@@ -98,7 +98,7 @@ def check_no_run(folder: Path) -> None:
     Raises:
         BenchError: it has one.
     """
-    if (folder / "suite.json").exists() or Store(folder).has("suite.json"):
+    if Store(folder).has("suite.json"):
         raise BenchError(f"{folder} holds a run of its own: give another --out")
 
 
