@@ -108,6 +108,18 @@ def test_a_head_may_have_more_classes_than_labels_say(labels):
     assert found.results.kind == "floor"
 
 
+@pytest.mark.slow
+def test_more_classes_than_memory_holds_leave_their_means_out():
+    """140 pairs of images of 768 numbers by 160,000 classes, in double precision: 1.1 GiB."""
+    x, z = pairs()
+    head = nn.Sequential(nn.Flatten(), nn.Linear(32, 160_000))
+    with cells_inside():
+        found = audit(images=x, features=z, head=head, memory=4.0, minutes=SOON)
+    why = "would need 1.1 GiB for so many classes, more than a quarter of --memory 4: give a "
+    assert found.left_out["class_mean"] == f"{why}larger one"
+    assert {"ridge", "knn"} <= {each.name for each in found.attacks}
+
+
 def test_classes_that_no_image_is_of_take_no_memory():
     """The floors of sparse labels are those of the same labels, numbered."""
     x, z = pairs()

@@ -221,6 +221,15 @@ def test_features_too_many_for_a_decoder_leave_it_out(world):
     assert {"ridge", "knn"} <= {each.name for each in found.attacks}
 
 
+@pytest.mark.slow
+def test_features_too_many_for_a_mixture_leave_it_out(world):
+    x, z = world
+    with cells_inside():
+        found = audit(features=z.repeat(1, 33, 1, 1), images=x, minutes=SOON)  # 33 times 32
+    why = "keeps a covariance of all features in every component: 1056 are too many"
+    assert found.left_out["gmm"] == why
+
+
 def test_one_group_alone_cannot_be_scored(world):
     with pytest.raises(BenchError, match="2 groups leave one to be scored, which has no interval"):
         audit(images=world[0], model=encoder(), groups=np.arange(200) % 2, minutes=SOON)
@@ -231,7 +240,8 @@ def test_what_does_not_fit_is_in_no_curve(world, monkeypatch):
     monkeypatch.setattr(plan, "ridge_bytes", lambda *shapes: 2**40)
     with cells_inside():
         found = audit(images=world[0], features=world[1], minutes=SOON)
-    assert "give a larger --memory" in found.left_out["ridge"]
+    why = "would need 1024.0 GiB, more than half of --memory 4: give a larger one"
+    assert found.left_out["ridge"] == why
     assert found.what_if
     for each in (*found.what_if, *found.knowledge):
         assert each.attack == "knn"

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from smashbench.bench.errors import BenchError
@@ -227,6 +228,17 @@ def test_a_suite_of_repeats_alone_says_so(tmp_path):
 def test_records_of_different_images_are_no_board(tmp_path):
     with pytest.raises(BenchError, match=rf"made from different images \({HASH}, {16 * 'e'}\)"):
         world(tmp_path, {"decoder": (0.01, 0.5)}, data_hash=16 * "e")
+
+
+def test_a_table_that_has_become_empty_is_deleted_where_a_report_wrote_it(tmp_path):
+    """Else somebody's own file of that name would be."""
+    table, nothing = pd.DataFrame({"fvu": [0.25]}), pd.DataFrame()
+    (tmp_path / "mine.csv").write_text("mine")
+    (written,) = tables.write_tables({"matched": table, "levels": nothing}, tmp_path, again=False)
+    assert written.read_text() == "fvu\n0.25\n"
+    for again, left in ((False, ["matched.csv", "mine.csv"]), (True, ["mine.csv"])):
+        assert tables.write_tables({"matched": nothing}, tmp_path, again=again) == []
+        assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 @pytest.mark.slow

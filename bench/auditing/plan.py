@@ -138,13 +138,15 @@ def _class_mean(now: Situation) -> Choice:
         return "needs the head: give --head"
     needed = 8 * now.world.split.classes * (now.pairs + prod(now.world.split.shape)) / 2**30
     if needed > now.gigabytes / 4:
-        return f"would need {needed:.1f} GiB for so many classes: give a larger --memory"
+        why = f"would need {needed:.1f} GiB for so many classes"
+        return f"{why}, more than a quarter of --memory {now.gigabytes:g}: give a larger one"
     return ClassMean()
 
 
 def _ridge(now: Situation) -> Choice:
     if (needed := now.ridge_gigabytes(now.pairs)) > now.gigabytes / 2:
-        return f"would need {needed:.1f} GiB: give a larger --memory"
+        share = f"more than half of --memory {now.gigabytes:g}"
+        return f"would need {needed:.1f} GiB, {share}: give a larger one"
     return Ridge()
 
 
