@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
+from hypothesis import settings
 
 from smashbench.bench.command import main
 from smashbench.bench.store.saved_suite import save_suite
@@ -22,6 +23,7 @@ from tests.sets import write_all
 
 torch.set_num_threads(1)
 registered()  # before the first backward pass
+settings.load_profile("ci")  # the same examples in every run, however long one takes
 
 
 @pytest.fixture(autouse=True)

@@ -216,14 +216,14 @@ def test_a_worker_that_dies_at_rest_or_while_it_starts_is_replaced(tmp_path):
         worker = engine._workers[0]
         if moment == "starting":
             worker.process.kill()
-            ((ended, outcome),) = engine.wait(30)
+            ((ended, outcome),) = engine.wait(300)
             assert (ended, outcome.state) == (first, "lost")
         else:
-            assert engine.wait(30) == [(first, Outcome("done"))]
+            assert engine.wait(300) == [(first, Outcome("done"))]
             worker.process.kill()
             worker.process.join()
         engine.submit(second)
-        assert engine.wait(30) == [(second, Outcome("done"))]
+        assert engine.wait(300) == [(second, Outcome("done"))]
     engine.close()
     assert engine.wait(0) == []
 

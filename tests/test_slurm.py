@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
-SlurmctldPort=26817
-SlurmdPort=26818
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
@@ -54,7 +55,8 @@ def slurm(tmp_path_factory):
     for name in ("state", "spool"):
         (folder / name).mkdir()
     config = folder / "slurm.conf"
-    config.write_text(CONFIG.format(host=socket.gethostname().split(".")[0], folder=folder))
+    host = socket.gethostname().split(".")[0]
+    config.write_text(CONFIG.format(host=host, folder=folder, ports=free_ports()))
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
@@ -63,23 +65,28 @@ def slurm(tmp_path_factory):
     munge = ["munged", "--foreground", "--force", f"--key-file={key}"]
     munge += [f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid"]
     munge += [f"--seed-file={folder}/munge.seed", f"--log-file={folder}/munge.log"]
-    daemons = []
-    for command in (munge, ["slurmctld", "-D"], ["slurmd", "-D"]):
-        daemons.append(
-            subprocess.Popen(
+    with ExitStack() as daemons:  # they end, the last first, also where one does not start
+        for command in (munge, ["slurmctld", "-D"], ["slurmd", "-D"]):
+            daemon = subprocess.Popen(
                 command,
                 env=os.environ | environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        )
-        until(lambda: (folder / "munge.socket").exists(), 20)
-    until(lambda: "idle" in ask(environment, "sinfo", "--noheader", "--format=%T"), 60)
-    yield environment
-    ask(environment, "scancel", "--user=root")
-    for daemon in reversed(daemons):
-        daemon.terminate()
-        daemon.wait()
+            daemons.callback(daemon.wait)
+            daemons.callback(daemon.terminate)
+            until(lambda: (folder / "munge.socket").exists(), 20)
+        until(lambda: "idle" in ask(environment, "sinfo", "--noheader", "--format=%T"), 60)
+        yield environment
+        ask(environment, "scancel", "--user=root")
+
+
+def free_ports() -> list[int]:
+    """Two that nobody listens on."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("", 0))
+        return [each.getsockname()[1] for each in (one, other)]
 
 
 def _path() -> str:

@@ -40,6 +40,12 @@ class A(b, metaclass=type):
 @pytest.fixture(autouse=True)
 def fresh():
     """What was read of a module is not kept from one test to the next."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
     for function in (source._hash_of, source._tree_of, source._text_of):
         function.cache_clear()
 

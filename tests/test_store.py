@@ -184,9 +184,13 @@ def test_what_others_still_write_is_waited_for(tmp_path):
     path = tmp_path / "log"
     with path.open("w") as log:
         share(log)
-        child = subprocess.Popen(["sh", "-c", "sleep 0.2; echo done"], stdout=log)
+        command = ["sh", "-c", "read go; sleep 0.2; echo done"]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log)
     wait_for_writers(path, 0)
     assert path.read_text() == ""
+    assert child.stdin
+    child.stdin.write(b"go\n")
+    child.stdin.close()
     wait_for_writers(path, 60)
     assert path.read_text() == "done\n"
     wait_for_writers(tmp_path / "missing", 60)  # nobody does

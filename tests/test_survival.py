@@ -115,12 +115,12 @@ def log(folder: Path, key: str) -> str:
 @pytest.mark.slow
 def test_a_trial_that_hangs_ends_at_its_time_limit(copy, here):
     endless = f"attacks={{{DECODER}}}"
-    one = ("--set", "defenses={none={}}", "--set", endless, "--time-limit", 0.2)
+    one = ("--set", "defenses={none={}}", "--set", endless, "--time-limit", 0.4)
     done = here("run", "smoke", "--out", copy, *one)
     assert done.returncode == 1, done.stderr
     (failed,) = [record for record in records(copy).values() if record["status"] == "failed"]
     *trace, reason = failed["error"].splitlines()
-    assert reason == "stopped at its time limit of 0:00:12 (hours:minutes:seconds)"
+    assert reason == "stopped at its time limit of 0:00:24 (hours:minutes:seconds)"
     assert any("attacks/decoder.py" in line for line in trace)  # where it hung
     again = here("rerun", copy, "--failed", "--time-limit", 0.05)
     assert again.returncode == 1

@@ -20,6 +20,8 @@ from smashbench.bench.experiment.wall import behind_wall
 KEPT: list[Tensor] = []
 """Where whoever imports this module finds images, in the process that put them there."""
 SHAPE = (3, 32, 32)
+COUNT = 37
+"""Images that are looked for: as many as no set of another test has, which may still be here."""
 NOISE = 0.1
 
 
@@ -182,7 +184,7 @@ THIEVES = [Collector, Framer, Importer, Watcher, Reader, Replayer, Patcher]
 
 def stealing(attack: Thief, photos, outside: bool) -> bool:
     """Whether it returns the images whose noisy copies it gets, without the wall or behind it."""
-    secret = photos.test.x[:40].clone()
+    secret = photos.test.x[:COUNT].clone()
     known = Knowledge(photos.aux.x, 10, {"draw": lambda index: photos.aux.x[index]})
 
     def release() -> Tensor:
@@ -201,7 +203,7 @@ def stealing(attack: Thief, photos, outside: bool) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", THIEVES)
 def test_a_thief_steals_outside_and_finds_nothing_behind_the_wall(kind, photos, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "KEPT", [photos.test.x[:40].clone()])
+    monkeypatch.setattr(sys.modules[__name__], "KEPT", [photos.test.x[:COUNT].clone()])
     first = photos.test.x[0].numpy().tobytes()[:64]
     monkeypatch.setattr(torch, "randn_like", torch.randn_like)  # to be put back
     assert not stealing(kind(first), photos, outside=False)

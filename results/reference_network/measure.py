@@ -121,14 +121,17 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "middle, batches of 125": (MIDDLE, SMALL_BATCH | BETTER | {"epochs": 12}),
+    "middle, shorter": (MIDDLE, SMALL_BATCH | BETTER | {"epochs": 10}),
     "smaller client": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
+    "reference, shorter": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 10}),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
     "256 channels, shift by 4": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 18, "shift": 4}),
     "large": (LARGE, SMALL_BATCH | BETTER | {"epochs": 12}),
+    "large, shorter": (LARGE, SMALL_BATCH | BETTER | {"epochs": 10}),
     "vgg11": (VGG11, SMALL_BATCH | BETTER | {"epochs": 12, "batch_size": 250, "lr": 0.085}),
     "vgg11, shift by 4": (
         VGG11,
