@@ -121,11 +121,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 FINAL = {
     "middle": (MIDDLE, {"epochs": 12}),
     "middle, batches of 125": (MIDDLE, SMALL_BATCH | BETTER | {"epochs": 12}),
-    "middle, shorter": (MIDDLE, SMALL_BATCH | BETTER | {"epochs": 10}),
     "smaller client": (REFERENCE, SMALL_BATCH | {"epochs": 10}),
     "smaller client, shift by 2, EMA": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
     "reference": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 12}),
-    "reference, shorter": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 10}),
     "deeper client": (REFERENCE, SMALL_BATCH | BETTER | {"epochs": 14}),
     "deeper client, 24 pixels first": (REFERENCE, growing(24, 7, 12)),
     "deeper client, 24 pixels first, longer": (REFERENCE, growing(24, 11, 18)),
