@@ -52,7 +52,7 @@ def test_a_row_that_was_not_begun_has_appeared_when_it_is_there():
     lines, moved = compare(board(waiting), board(of()))
     assert moved
     assert lines[0] == "cem 5: accuracy is only in the second"
-    assert "cem 5: mse is only in the second" in lines
+    assert "cem 5: worst MSE is only in the second" in lines
     assert compare(board(waiting), board(waiting)) == (["1 row in both: none moved"], False)
 
 

@@ -38,12 +38,12 @@ def compare(before: Board, after: Board) -> tuple[list[str], bool]:
 def _changes(ours: Row, theirs: Row, metrics: list[str], comparable_flags: set[str]) -> list[str]:
     changes = []
     for metric in metrics:
+        known = ACCURACY if metric == "accuracy" else METRICS[metric]
+        name = metric if metric == "accuracy" else f"worst {known.label}"
         a, b = (_value(row, metric) for row in (ours, theirs))
         if (a is None) != (b is None):
-            changes.append(f"{metric} is only in the {'second' if a is None else 'first'}")
+            changes.append(f"{name} is only in the {'second' if a is None else 'first'}")
         elif a and b and a.apart(b):
-            known = ACCURACY if metric == "accuracy" else METRICS[metric]
-            name = metric if metric == "accuracy" else f"worst {known.label}"
             texts = estimate(a, known.digits + 1), estimate(b, known.digits + 1)
             changes.append(f"{name} {' -> '.join(texts)}")
     gone, new = set(ours.flags) - set(theirs.flags), set(theirs.flags) - set(ours.flags)
